@@ -60,7 +60,7 @@ def annotated(annotations: Mapping[str, str]) -> CheckedResources:
 
 def allocatable(node: pods.Node) -> CheckedResources:
     """Return NodeAllocatable, the resources left to pods, never below zero. Raises quantities.InvalidQuantity."""
-    by_kubelet, capacity = pods.allocatable(node), pods.units(node.status.capacity)
+    by_kubelet, capacity = pods.allocatable(node), pods.capacity(node)
     reserved = annotated(pods.annotation_map(node.metadata))
     unreserved = {name: capacity[name] - value for name, value in reserved.resources.items() if name in capacity}
     resources = {name: max(min(value, unreserved.get(name, value)), 0) for name, value in by_kubelet.items()}

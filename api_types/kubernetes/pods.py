@@ -138,12 +138,25 @@ class NodeAddress(msgspec.Struct, frozen=True):
     address: str = ""
 
 
+class NodeSwap(msgspec.Struct, frozen=True, gc=False):
+    """Size of the swap of a node, in bytes."""
+
+    capacity: int = 0
+
+
+class NodeInfo(msgspec.Struct, frozen=True, gc=False):
+    """Facts about the machine of a node."""
+
+    swap: NodeSwap | None = None
+
+
 class NodeStatus(msgspec.Struct, rename="camel", frozen=True):
-    """Capacity of a node, the part of it that pods may request, and its addresses."""
+    """Capacity of a node, the part of it that pods may request, its addresses, and facts about its machine."""
 
     capacity: QuantityMap | None = None
     allocatable: QuantityMap | None = None
     addresses: list[NodeAddress] | None = None
+    node_info: NodeInfo | None = None
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
@@ -378,6 +391,22 @@ def limits(spec: PodSpec) -> Resources:
         if total.get(name):
             total[name] += value
     return _rounded(total)
+
+
+def capacity(node: Node) -> Resources:
+    """Return the capacity of a node, its memory without the pools of huge pages, as the kubelet's allocatable has it.
+
+    No process without a request for huge pages can use them. Raises quantities.InvalidQuantity.
+    """
+    found = units(node.status.capacity)
+    if names.MEMORY in found:
+        found[names.MEMORY] = max(found[names.MEMORY] - huge_pages(found), 0)
+    return found
+
+
+def huge_pages(resources: Mapping[str, int]) -> int:
+    """Return the bytes in the pools of huge pages of every size."""
+    return sum(amount for name, amount in resources.items() if name.startswith("hugepages-"))
 
 
 def allocatable(node: Node) -> Resources:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -169,10 +170,18 @@ class Used(NamedTuple):
 
     amounts: Mapping[str, int]
     is_by_class: bool
+    system: Mapping[str, int] = MappingProxyType({})
+    """Part of `amounts` that is used outside of pods."""
 
     def unused(self, native: str, allocatable: int, capacity: int) -> int:
-        """Return what nothing but Mid uses of one resource; of the whole node's usage, what is left of its capacity."""
-        return max((allocatable if self.is_by_class else capacity) - self.amounts[native], 0)
+        """Return what nothing but Mid uses of one resource; of the whole node's usage, what is left of its capacity.
+
+        Usage of the system that the node's reservation covers is missing in `allocatable` already.
+        """
+        if not self.is_by_class:
+            return max(capacity - self.amounts[native], 0)
+        reserved = max(capacity - allocatable, 0)
+        return max(allocatable - self.amounts[native] + min(self.system.get(native, 0), reserved), 0)
 
 
 def _used(report: MidReport) -> Used | None:
@@ -187,7 +196,7 @@ def _used(report: MidReport) -> Used | None:
             return None
         cpu = prod[names.CPU] + system[names.CPU]
         memory = prod[names.MEMORY] + system[names.MEMORY] + batch_and_free[names.MEMORY]
-        return Used({names.CPU: cpu, names.MEMORY: memory}, is_by_class=True)
+        return Used({names.CPU: cpu, names.MEMORY: memory}, is_by_class=True, system=system)
     if report.node_metric is None:
         return None
     whole = amounts(report.node_metric.node_usage.resources or {}, "nodeMetric.nodeUsage.resources")
@@ -239,7 +248,11 @@ def terms(
     """
 
     def unused(native: str) -> int:
-        return report.used.unused(native, allocatable.get(native, 0), capacity.get(native, 0)) if report.used else 0
+        if report.used is None:
+            return 0
+        # Koordinator's agent counts the pools of huge pages, which the capacity here is without, as used
+        pools = pods.huge_pages(capacity) if native == names.MEMORY and not report.used.is_by_class else 0
+        return report.used.unused(native, allocatable.get(native, 0), capacity.get(native, 0) + pools)
 
     def usable(native: str) -> int | None:
         percent = policy.usable_memory_percent

@@ -42,8 +42,10 @@ def unused(node: Mapping[str, Any], node_metric: Mapping[str, Any], native: str,
     if usage is None:
         whole = read(status["nodeMetric"]["nodeUsage"]["resources"][native])
         return max(read(node["status"]["capacity"][native]) - whole, 0)
-    counted = ("prod", "system") if native == "cpu" else ("prod", "batchAndFree", "system")
-    return max(read(node["status"]["allocatable"][native]) - sum(read(usage[each][native]) for each in counted), 0)
+    capacity, allocatable = (read(node["status"][whole][native]) for whole in ("capacity", "allocatable"))
+    counted = ("prod",) if native == "cpu" else ("prod", "batchAndFree")
+    system = max(read(usage["system"][native]) - max(capacity - allocatable, 0), 0)  # beyond the reservation
+    return max(allocatable - sum(read(usage[each][native]) for each in counted) - system, 0)
 
 
 def of(

@@ -67,13 +67,15 @@ class Tick:
     cpu_count: int | None = None
     """CPUs of the machine, an upper bound of every rate; None sets no bound."""
     machine_bytes: int | None = None
-    """Memory of the machine, an upper bound of every usage; None sets no bound."""
+    """Memory of the machine, an upper bound of every usage beside its swap; None sets no bound."""
     named_containers: frozenset[str] | None = None
     """Ids of the containers to follow; None follows every container."""
     bound_pods: Container[str] | None = None
     """UIDs of the pods bound to the node; None while they are not known."""
     counts_page_cache: bool = False
     """Whether page cache counts as used memory."""
+    swap_bytes: int = 0
+    """Size of the machine's swap: what is swapped out is read only where there is one."""
     node: UsageSample | None = None
     system: UsageSample | None = None
     """Usage of the node outside of pods; None unless node and all pods were measured."""

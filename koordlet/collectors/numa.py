@@ -17,6 +17,7 @@ is omitted for all nodes. The formulas are those of Koordinator's agent.
 | cpulist                     | "0-3,8": the CPUs of one node that are online; nothing for a node of memory only    |
 | /proc/stat                  | one line of ticks a CPU                                                             |
 | nodeN/meminfo               | used = MemTotal - (MemFree + Active(file) + Inactive(file) + SReclaimable), from 0  |
+| nodeN/hugepages/*kB         | nr_hugepages: pages in the pool of one size, which are not used memory              |
 | a group's memory.numa_stat  | v1: pages of hierarchical_anon and hierarchical_unevictable by node                 |
 |                             | v2: bytes of inactive_anon, active_anon and unevictable by node                     |
 
@@ -266,11 +267,20 @@ class NumaCollector(Collector):
         cores = {} if times is None else cpu_cores(self._before, times, cpus_by_node)
         self._before = times
         memory = {node: self._read(folder / "meminfo", used_bytes) for node, folder in nodes.items()}
+        pools = {node: self._huge_page_bytes(folder) for node, folder in nodes.items()}
         return NumaMeasurement(
             cpu_cores=cores,
-            memory_bytes={node: used for node, used in memory.items() if used is not None},
+            memory_bytes={node: max(used - pools[node], 0) for node, used in memory.items() if used is not None},
             pods_memory_bytes=None if groups is None else self._pods_memory(groups),
             nodes=frozenset(nodes),
+        )
+
+    def _huge_page_bytes(self, folder: Path) -> int:
+        """Return the size of the pools of huge pages on one node; a pool that cannot be read counts as used memory."""
+        pools = folder.glob("hugepages/hugepages-*kB")
+        return sum(
+            (self._read(pool / "nr_hugepages", int) or 0) * int(pool.name.removeprefix("hugepages-")[:-2]) << 10
+            for pool in pools
         )
 
     def _cpu_times(self) -> CpuTimes | None:

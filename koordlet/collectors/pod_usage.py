@@ -99,7 +99,7 @@ class PodUsageCollector(Collector):
             cpu_rates = [batch.cpu_cores(self._monotonic_ns, tick.cpu_count) for batch in batches]
         with self._statistics.timed(cgroup_batch.MEMORY):
             tick.pods, *containers = [
-                batch.usage(rates, tick.machine_bytes, tick.counts_page_cache)
+                batch.usage(rates, tick.machine_bytes, tick.counts_page_cache, swap_bytes=tick.swap_bytes)
                 for batch, rates in zip(batches, cpu_rates, strict=True)
             ]
         if containers:

@@ -69,6 +69,27 @@ def page_of(node):
     return json.loads(b"".join(debug_pages.pieces(debug_pages.inputs(node.reports))))
 
 
+@pytest.mark.parametrize("version", [V1, V2])
+def test_what_is_swapped_out_of_a_pod_is_used_by_it_and_by_the_node(tmp_path, version):
+    one = OneNode(tmp_path, StaticCluster(bound_pod("db")), version)
+    one.pod_cores["db"], one.pod_bytes["db"], one.used_bytes = 0.5, 3 * GIB, 4 * GIB
+    swap_gib = 20  # more than the memory of the node
+
+    def swapped_out():
+        with (one.host.host_root.proc_root / "meminfo").open("a") as meminfo:
+            meminfo.write(f"SwapTotal: {30 << 20} kB\nSwapFree: {30 - swap_gib << 20} kB\nSwapCached: 0 kB\n")
+        pod = one.host.memory_mount / one.host.pod("db")
+        with (pod / "memory.stat").open("a") as memory_stat:
+            memory_stat.write(f"total_swap {swap_gib * GIB}\n" if version == V1 else f"swapcached {GIB}\n")
+        if version == V2:
+            (pod / "memory.swap.current").write_text(f"{(swap_gib + 1) * GIB}\n")
+
+    one.run(31, swapped_out)
+    used = one.report()
+    assert used["usage"]["prod"]["memory"] == str(23 * GIB)
+    assert used["nodeMetric"]["nodeUsage"]["resources"]["memory"] == str(24 * GIB)
+
+
 def test_containers_are_not_measured_without_the_debug_pages(tmp_path):
     node = with_container(tmp_path)
     node.run(3 * CONTAINER_TICKS)

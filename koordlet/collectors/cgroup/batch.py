@@ -36,6 +36,7 @@ class CgroupReader:
         "_parse_cpu",
         "_parse_memory",
         "_parse_memory_with_page_cache",
+        "_swapped_bytes",
         "cpu_file",
         "memory_file",
         "path",
@@ -53,6 +54,7 @@ class CgroupReader:
         self._cpu_buffer_bytes = cpu.most_bytes or BUFFER_BYTES
         self._parse_memory = memory.parse
         self._parse_memory_with_page_cache = cgroup_files.PAGE_CACHE_PARSERS[layout.memory.version]
+        self._swapped_bytes = cgroup_files.SWAPPED[layout.memory.version]
         self._counter: int | None = None
         """Inode of the CPU file of the previous reading; None before the first."""
         self._cpu_nanoseconds = self._at_nanoseconds = 0
@@ -69,11 +71,12 @@ class CgroupReader:
             return rates.cores_between(used, elapsed, cpu_count)
         return NoRate.FIRST_READING if before is None else NoRate.OTHER_COUNTER
 
-    def memory_bytes(self, counts_page_cache: bool = False) -> int:
-        """Read the memory in use, with or without page cache."""
+    def memory_bytes(self, counts_page_cache: bool = False, counts_swap: bool = False) -> int:
+        """Read the memory in use, with or without page cache, and with what is swapped out."""
         parse = self._parse_memory_with_page_cache if counts_page_cache else self._parse_memory
         file = self.memory_file
-        return parse(file.read() if file.descriptor is None else os.pread(file.descriptor, BUFFER_BYTES, 0))
+        text = file.read() if file.descriptor is None else os.pread(file.descriptor, BUFFER_BYTES, 0)
+        return parse(text) + (self._swapped_bytes(text, self._memory_folder) if counts_swap else 0)
 
     def is_gone_by(self, failure: Exception) -> bool:
         """Return whether a failed read means that the group ended, and not that its files are unreadable."""
@@ -153,11 +156,17 @@ class CgroupBatch:
         return rates
 
     def usage(
-        self, rates: Mapping[str, float], machine_bytes: int | None, counts_page_cache: bool = False
+        self,
+        rates: Mapping[str, float],
+        machine_bytes: int | None,
+        counts_page_cache: bool = False,
+        *,
+        swap_bytes: int = 0,
     ) -> dict[str, UsageSample]:
-        """Return CPU and memory, with or without page cache, of the groups that have a CPU rate.
+        """Return CPU and memory, with or without page cache and swap, of the groups that have a CPU rate.
 
-        `machine_bytes` bounds valid values (kernels have printed counts below zero as nearly 2^64); None sets no bound.
+        `machine_bytes` and `swap_bytes` bound valid values (kernels have printed counts below zero as nearly 2^64);
+        None sets no bound. Where there is no swap it is not read.
         """
         samples: dict[str, UsageSample] = {}
         failed: dict[str, Exception] = {}
@@ -171,11 +180,11 @@ class CgroupBatch:
                 if memory is not None and self._readings < memory.due:
                     used_bytes = memory.used_bytes
                 else:
-                    used_bytes = self._read_memory(identity, memory)
+                    used_bytes = self._read_memory(identity, memory, swap_bytes > 0)
             except (OSError, ValueError) as problem:
                 failed[identity] = problem
                 continue
-            if machine_bytes is None or used_bytes <= machine_bytes:
+            if machine_bytes is None or used_bytes <= machine_bytes + swap_bytes:
                 samples[identity] = UsageSample(rate, float(used_bytes))
             else:
                 reason = f"{used_bytes} bytes in use, want at most the machine's {machine_bytes}"
@@ -183,9 +192,9 @@ class CgroupBatch:
         self._settle(MEMORY, failed)
         return samples
 
-    def _read_memory(self, identity: str, before: _Memory | None) -> int:
+    def _read_memory(self, identity: str, before: _Memory | None, counts_swap: bool) -> int:
         self._memory.pop(identity, None)
-        used_bytes = self.readers[identity].memory_bytes(self._counts_page_cache)
+        used_bytes = self.readers[identity].memory_bytes(self._counts_page_cache, counts_swap)
         # Groups that are read for the first time together take different turns.
         wait = self._memory_ticks if before is not None else 1 + len(self._memory) % self._memory_ticks
         self._memory[identity] = _Memory(used_bytes, self._readings + wait)

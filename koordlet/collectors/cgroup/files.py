@@ -3,6 +3,7 @@
 |        | v1                       | v2                       |
 | cpu    | cpuacct.usage (ns)       | cpu.stat: usage_usec     |
 | memory | memory.stat: total_<key> | memory.stat: <key>       |
+| swap   | memory.stat: total_swap  | memory.swap.current      |
 
 Memory usage is inactive_anon + active_anon + unevictable, and with page cache also active_file + inactive_file. The v1
 keys are the hierarchical ones, because a pod's processes are in the groups of its containers.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -135,6 +137,32 @@ PAGE_CACHE_PARSERS: Mapping[CgroupVersion, Callable[[bytes], int]] = {
     version: _usage_parser(version, _USED_WITH_PAGE_CACHE) for version in CgroupVersion
 }
 """Parsers of `MEMORY_FILES` for usage with page cache."""
+
+
+_V1_SWAP = re.compile(rb"^total_swap (\d+)$", re.MULTILINE)
+_V2_SWAP_CACHE = re.compile(rb"^swapcached (\d+)$", re.MULTILINE)
+
+
+def _swapped_bytes_v1(memory_stat: bytes, _folder: Path) -> int:
+    match = _V1_SWAP.search(memory_stat)
+    return int(match[1]) if match else 0
+
+
+def _swapped_bytes_v2(memory_stat: bytes, folder: Path) -> int:
+    try:
+        swapped = int((folder / "memory.swap.current").read_bytes())
+    except FileNotFoundError:
+        return 0
+    in_memory = _V2_SWAP_CACHE.search(memory_stat)
+    return max(swapped - (int(in_memory[1]) if in_memory else 0), 0)
+
+
+SWAPPED: Mapping[CgroupVersion, Callable[[bytes, Path], int]] = {
+    CgroupVersion.V1: _swapped_bytes_v1,
+    CgroupVersion.V2: _swapped_bytes_v2,
+}
+"""Return the swapped-out memory of a group from its memory.stat and its folder; 0 where the kernel counts none, and it
+is part of the system's."""
 
 
 CPU_STAT = "cpu.stat"

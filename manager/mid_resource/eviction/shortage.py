@@ -286,8 +286,13 @@ def _usage(case: Case) -> dict[str, dict[str, int | None]] | None:
 
 
 def _is_possible(usage: dict[str, int | None], case: Case, native: str) -> bool:
-    """Check whether a node can use so much: the classes are measured one after another, so a little more is."""
-    capacity = pods.units(case.node.status.capacity).get(native, 0)
+    """Check whether a node can use so much: the classes are measured one after another, so a little more is.
+
+    Swap counts beside the memory, because what is swapped out is used.
+    """
+    capacity, info = pods.capacity(case.node).get(native, 0), case.node.status.node_info
+    if native == names.MEMORY and info is not None and info.swap is not None:
+        capacity += info.swap.capacity
     used = sum(amount for amount in usage.values() if amount is not None)
     return used * 100 <= (100 + _MEASURED_TOLERANCE_PERCENT) * capacity
 

@@ -103,4 +103,6 @@ def _metrics(window: Window, report: NodeReport, node: KnownNode, places: Sequen
                 continue
             percent = provider.to_percent(vector[place], whole)
             if percent is not None:
+                if kind is MetricType.MEMORY:  # with what is swapped out, more than there is may be in use
+                    percent = min(percent, 100.0)
                 yield Metric(f"node {kind.lower()} usage", kind, statistic, window.duration, percent)

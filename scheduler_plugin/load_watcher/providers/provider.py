@@ -42,7 +42,7 @@ def known_node(
     tag_labels: Sequence[str] = (),
 ) -> KnownNode:
     """Read capacity, location, tags (label -> value) and addresses of a Node. Raises quantities.InvalidQuantity."""
-    capacity = pods.units(node.status.capacity)
+    capacity = pods.capacity(node)
     labels = pods.label_map(node.metadata)
     place = Metadata(labels.get(data_center_label, ""), labels.get(pool_label, ""))
     tags = {label: labels[label] for label in tag_labels if label in labels}

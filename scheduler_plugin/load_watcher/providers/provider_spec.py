@@ -51,6 +51,8 @@ _PHYSICAL: Final = 'device!~"lo|veth.*|cali.*|cilium.*|docker.*|cni.*|flannel.*|
 """Network devices whose traffic leaves the node; the others would count the same bytes again."""
 _DISKS: Final = 'device!~"(loop|ram|dm-|md|sr|zram).*"'
 """Disks alone, without devices that are made of others."""
+_MEMORY: Final = "(node_memory_MemTotal_bytes - (node_memory_Hugetlb_bytes or 0 * node_memory_MemTotal_bytes))"
+"""Memory without the pools of huge pages, which MemAvailable is without as well."""
 _KEPLER: Final = ("core", "uncore", "dram", "package", "other", "gpu", "platform")
 
 PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
@@ -84,7 +86,7 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
             MetricType.CPU,
             is_expression=True,
         ),
-        Query("1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes", MetricType.MEMORY, is_expression=True),
+        Query(f"1 - node_memory_MemAvailable_bytes / {_MEMORY}", MetricType.MEMORY, is_expression=True),
         *(
             Query(
                 f"sum without (device) (rate(node_network_{way}_bytes_total{{{_PHYSICAL}}}[2m]))",

@@ -182,7 +182,7 @@ def summed(amounts: list[PodAmounts]) -> tuple[int, int]:
 
 def _capacity(node: pods.Node | None) -> tuple[int, int]:
     try:
-        units = pods.units(node.status.capacity) if node else {}
+        units = pods.capacity(node) if node else {}
     except quantities.InvalidQuantity:
         units = {}
     return units.get(names.CPU, 0), units.get(names.MEMORY, 0)

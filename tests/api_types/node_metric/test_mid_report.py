@@ -2,11 +2,13 @@ import msgspec
 import pytest
 
 from api_types.colocation import controller_config as slo
+from api_types.kubernetes import pods
 from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import BadReport, MidReport, Requests
 
 ALLOCATABLE = {"cpu": 4_000, "memory": 8_000}
 CAPACITY = {"cpu": 5_000, "memory": 9_000}
+GIB = 1 << 30
 BOUND = Requests({"cpu": 3_000, "memory": 6_000}, {"kubernetes.io/mid-cpu": 500})
 
 
@@ -75,14 +77,35 @@ def unused(**status):
 
 
 def test_unused_is_what_nothing_but_mid_uses_and_batch_gives_cpu_back():
-    assert unused(usage=usage()) == (4_000 - 1_500, 8_000 - 3_500)
+    assert unused(usage=usage(system=("1", "1k"))) == (4_000 - 1_000, 8_000 - 3_000)
     assert unused(usage=usage(prod=("4", "8k"))) == (0, 0)
+
+
+@pytest.mark.parametrize(("system", "beyond"), [(("0", 0), 0), (("1", "1k"), 0), (("1500m", "1500"), 500)])
+def test_what_a_reservation_took_out_of_allocatable_is_not_subtracted_again(system, beyond):
+    assert unused(usage=usage(system=system)) == (3_000 - beyond, 5_000 - beyond)
 
 
 def test_upstreams_usage_is_of_the_whole_node():
     node_usage = {"nodeUsage": {"resources": {"cpu": "1500m", "memory": "4k"}}}
     assert unused(nodeMetric=node_usage) == (3_500, 5_000)
-    assert unused(nodeMetric=node_usage, usage=usage()) == (2_500, 4_500)
+    assert unused(nodeMetric=node_usage, usage=usage()) == (3_000, 5_000)
+
+
+@pytest.mark.parametrize("pools", [{"hugepages-2Mi": "32Gi"}, {"hugepages-1Gi": "30Gi", "hugepages-2Mi": "2Gi"}])
+def test_huge_pages_are_neither_usage_nor_capacity(pools):
+    status = {"capacity": {"cpu": 8, "memory": "64Gi", **pools}, "allocatable": {"cpu": 8, "memory": "31Gi"}}
+    node = msgspec.convert({"status": status}, pods.Node)
+    policy = mid_report.mid_policy(slo.MidColocationPolicy())
+
+    def memory(**report_status):
+        usable = mid_report.usable_report(report(**report_status), policy)
+        return mid_report.terms(usable, policy, pods.allocatable(node), pods.capacity(node), BOUND)["memory"]
+
+    by_class = memory(usage=usage(prod=("1", "5Gi"), batch_and_free=("0", 0), system=("1", "3Gi")))
+    assert (by_class.capacity, by_class.unused) == (32 * GIB, (31 - 5 - (3 - 1)) * GIB)
+    of_koordinators_agent = {"nodeUsage": {"resources": {"cpu": "1", "memory": "40Gi"}}}  # with the pools
+    assert memory(nodeMetric=of_koordinators_agent).unused == 24 * GIB
 
 
 @pytest.mark.parametrize(

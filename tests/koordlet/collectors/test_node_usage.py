@@ -52,6 +52,26 @@ def test_memory_in_use_is_total_less_available(host):
     assert memory.total_bytes == 269755191296
 
 
+@pytest.mark.parametrize(
+    ("lines", "pool", "swapped"),
+    [
+        ("HugePages_Total: 4096\nHugepagesize: 2048 kB\nHugetlb: 8388608 kB\n", 8, 0),  # half of the node
+        ("HugePages_Total: 1\nHugepagesize: 1048576 kB\nHugetlb: 1048576 kB\n", 1, 0),
+        ("HugePages_Total: 0\nHugepagesize: 2048 kB\nHugetlb: 2097152 kB\n", 2, 0),  # pages of another size
+        ("HugePages_Total: 512\nHugepagesize: 2048 kB\n", 1, 0),  # before 4.20
+        ("AnonHugePages: 534528 kB\nHugetlb: 0 kB\n", 0, 0),
+        ("SwapCached: 1048576 kB\nSwapTotal: 8388608 kB\nSwapFree: 2097152 kB\n", 0, 5),
+    ],
+)
+def test_pools_of_huge_pages_are_not_memory_and_what_is_swapped_out_is_used(host, lines, pool, swapped):
+    host.set_node(0, used_bytes=pool * GIB + GIB)
+    with (host.host_root.proc_root / "meminfo").open("a") as meminfo:
+        meminfo.write(lines)
+    memory = node_usage.memory(host.host_root.proc_root)
+    assert (memory.usage_bytes, memory.total_bytes) == ((1 + swapped) * GIB, (16 - pool) * GIB)
+    assert memory.usage_with_page_cache_bytes == (16 - pool + swapped) * GIB - 4096
+
+
 def test_the_machine_has_the_cpus_and_memory_that_its_proc_lists(host):
     host.set_node(0, 0, total_bytes=8 * GIB, cpus=6)
     assert node_usage.machine_facts(host.host_root.proc_root) == MachineFacts(6, 8 * GIB)

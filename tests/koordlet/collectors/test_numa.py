@@ -63,6 +63,16 @@ def machine(tmp_path):
     return Machine(tmp_path)
 
 
+def test_a_pool_of_huge_pages_is_not_used_memory(tmp_path):
+    machine = Machine(tmp_path)
+    before = machine.read().memory_bytes
+    for size, pages in (("2048kB", 8), ("1048576kB", 0)):
+        pool = machine.host.numa_root / "node0/hugepages" / f"hugepages-{size}"
+        pool.mkdir(parents=True)
+        (pool / "nr_hugepages").write_text(f"{pages}\n")
+    assert machine.read().memory_bytes == {0: before[0] - 16 * MIB, 1: before[1]}
+
+
 def test_every_node_has_its_cpus_and_its_memory_and_the_pods_are_summed(machine):
     machine.set_pod("a", {0: 10, 1: 20})
     machine.set_pod("b", {0: 1, 1: 2})

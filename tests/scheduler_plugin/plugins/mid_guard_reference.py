@@ -43,14 +43,15 @@ def calculated(resource, allocatable, host, policy):
 
 def unused(resource, total, host):
     """Return what nothing but Mid uses; 0 where the usage is not known."""
-    usage = host.metric["status"].get("usage")
+    usage, capacity = host.metric["status"].get("usage"), host.node["status"]["capacity"].get(resource, 0)
     if usage is not None:
         if not {"prod", "batchAndFree", "system"} <= usage.keys():
             return 0
         counted = ("prod", "system") if resource == "cpu" else ("prod", "batchAndFree", "system")
-        return max(total - sum(amount(resource, usage[each][resource]) for each in counted), 0)
+        used = {each: amount(resource, usage[each][resource]) for each in counted}
+        used["system"] -= min(used["system"], max(amount(resource, capacity) - total, 0))  # reserved
+        return max(total - sum(used.values()), 0)
     whole = host.metric["status"].get("nodeMetric", {}).get("nodeUsage", {}).get("resources", {})
     if not {"cpu", "memory"} <= whole.keys():
         return 0
-    capacity = host.node["status"]["capacity"].get(resource, 0)
     return max(amount(resource, capacity) - amount(resource, whole[resource]), 0)

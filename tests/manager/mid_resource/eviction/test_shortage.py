@@ -73,9 +73,10 @@ def fault(*, sample=NOON, now=NOON, cold_start=HOUR, **status):
     return shortage.fault(read, SEEN, cold_start, now)
 
 
-async def evicted_with(short, **classes):
+async def evicted_with(short, node_status=None, **classes):
     """Return the pods that are evicted where the classes of pods of a node of 10 cores and 20k use so much."""
     await short.start()
+    short.server.patch("nodes", "n1", {"status": node_status or {}})
     for name in "abc":
         short.add_pod(name)
     none = {"cpu": "0", "memory": "0"}
@@ -93,6 +94,18 @@ async def evicted_with(short, **classes):
 )
 async def test_on_a_usage_that_no_node_can_have_no_eviction_is_based(short, usage):
     assert await evicted_with(short, **usage) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "evicted"),
+    [
+        ({"nodeInfo": {"swap": {"capacity": 10_000}}}, ["a"]),
+        ({"nodeInfo": {}}, []),
+        ({"capacity": {"memory": "40k", "hugepages-2Mi": "15k", "hugepages-1Gi": "5k"}}, []),
+    ],
+)
+async def test_memory_in_use_is_bounded_by_memory_and_swap_without_huge_pages(short, status, evicted):
+    assert await evicted_with(short, status, prod={"memory": "25k"}) == evicted
 
 
 @pytest.mark.parametrize(("seconds_slow", "evicted"), [(60, ["a"]), (61, [])])
