@@ -4,6 +4,7 @@
 |---------------|----------------------------------------------------------------------------|---------------------|
 | not-a-number  | NaN or infinite                                                            | resource dropped    |
 | out-of-range  | below 0, CPU or memory above 105 %, a deviation that no such mean can have | resource dropped    |
+| zero          | memory of exactly 0, and CPU of 0 beside it: a running node uses some      | resource dropped    |
 | contradiction | a mean that is impossible next to the mean of a shorter window inside it   | resource dropped    |
 | incomplete    | a deviation without a mean, or none beside a mean of a provider that has   | resource dropped    |
 | frozen        | every value of a node has been the same for ten minutes                    | node dropped        |
@@ -33,7 +34,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler_plugin.load_watcher.records import BOUNDED, DURATIONS_SECONDS, Metric, NodeMetrics, Statistic, Window
+from scheduler_plugin.load_watcher.records import (
+    BOUNDED,
+    DURATIONS_SECONDS,
+    Metric,
+    MetricType,
+    NodeMetrics,
+    Statistic,
+    Window,
+)
 
 HIGHEST_PERCENT: Final = 105.0
 """Of capacity. Counters and clocks differ slightly, so a full node can measure somewhat more than 100 %."""
@@ -52,6 +61,7 @@ class AnomalyKind(enum.StrEnum):
 
     NOT_A_NUMBER = "not-a-number"
     OUT_OF_RANGE = "out-of-range"
+    ZERO = "zero"
     INCOMPLETE = "incomplete"
     FROZEN = "frozen"
     SILENT = "silent"
@@ -133,10 +143,16 @@ def _wrong_resources(
     has_deviation: bool,
 ) -> Sequence[_Problem]:
     """Report wrong values, and the incomplete ones of the other resource."""
+    zeros = {metric.type for metric in node.metrics if metric.operator in _MEANS and metric.value == 0.0}
+    absent = zeros.intersection(BOUNDED) if MetricType.MEMORY in zeros else ()
     wrong = [
         problem
         for metric in node.metrics
-        if (problem := _impossible(name, metric) or _contradicts(name, duration, node, metric, shorter))
+        if (
+            problem := _impossible(name, metric)
+            or (_problem(AnomalyKind.ZERO, name, metric, "want more than 0") if metric.type in absent else None)
+            or _contradicts(name, duration, node, metric, shorter)
+        )
     ]
     types = {problem.metric.type for problem in wrong if problem.metric is not None}
     incomplete = _incomplete(name, node, has_deviation=has_deviation)

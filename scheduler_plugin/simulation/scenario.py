@@ -190,6 +190,7 @@ class NodeAgents:
         used = np.minimum(self.demand[:, index, window], self._capacity[index][:, np.newaxis])
         demand = self.demand[:, index, step]
         granted = used[:, -1] / np.where(demand > 0, demand, 1)
+        used[1] = np.maximum(used[1], 1.0)  # a memory of 0 would not count as measured
         spec = dict((node.recorded or {}).get("spec") or {})
         spec["metricCollectPolicy"] = {"reportIntervalSeconds": round(self._scenario.report_interval_seconds)}
         return {

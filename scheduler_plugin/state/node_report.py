@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import pydantic
 
+from api_types import names
 from api_types.colocation import controller_config
 from api_types.kubernetes import pods, priority_and_qos, times
 from api_types.node_metric import mid_report
@@ -260,7 +261,7 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
     return NodeReport(
         update_time=times.epoch_seconds_or_none(status.update_time),
         interval_seconds=DEFAULT_REPORT_INTERVAL_SECONDS if interval is None else interval,
-        node_usage=vectors.vector(usage.node_usage.resources, resources) if usage else None,
+        node_usage=_node_usage(usage.node_usage.resources, resources) if usage else None,
         system_usage=system_usage or (0,) * len(resources),
         predicted_usage=_predicted(predicted.peak, usage, resources) if predicted and predicted.peak else None,
         aggregated=StatisticsByWindow(usage.aggregated_node_usages if usage else NO_STATISTICS, resources),
@@ -275,6 +276,12 @@ def read(metric: NodeMetric, resources: tuple[str, ...], known_keys: Mapping[str
             prod_reclaimable_metric=status.prod_reclaimable_metric,
         ),
     )
+
+
+def _node_usage(usage: pods.QuantityMap | None, resources: tuple[str, ...]) -> Vector | None:
+    """Return the usage of the node; None where it has a memory of 0 and no other usage: a running node uses some."""
+    vector = vectors.vector(usage, resources)
+    return None if vector and not any(vector) and names.MEMORY in (usage or ()) else vector
 
 
 def _predicted(peak: pods.QuantityMap, usage: ReportedNodeUsage | None, resources: tuple[str, ...]) -> Vector | None:

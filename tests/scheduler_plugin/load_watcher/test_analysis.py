@@ -53,6 +53,20 @@ def test_g8_a_node_with_unchanged_values_for_ten_minutes_is_frozen() -> None:
     assert analysed.nodes == {"n": NodeMetrics(rejected=["CPU", "Memory"])}
 
 
+@pytest.mark.parametrize(
+    ("cpu_percent", "memory_percent", "kept"),
+    [(0.0, 0.0, []), (5.0, 0.0, ["CPU"]), (0.0, 5.0, ["CPU", "Memory"]), (0.0, None, ["CPU"])],
+)
+def test_a_running_node_uses_memory_so_zero_is_absent_and_a_cpu_of_zero_beside_it(cpu_percent, memory_percent, kept):
+    metrics = [cpu(cpu_percent, "Latest")]
+    if memory_percent is not None:
+        metrics.append(cpu(memory_percent, "Latest", kind="Memory"))
+    analysed = analyse({"n": NodeMetrics(metrics)}, expected=("n",) if not kept else ())
+    assert [metric.type for metric in analysed.nodes["n"].metrics] == kept
+    dropped = len(metrics) - len(kept)
+    assert kinds(analysed)[:dropped] == [AnomalyKind.ZERO] * dropped
+
+
 def test_a_node_with_changing_or_zero_values_is_not_frozen() -> None:
     same = {"n": NodeMetrics([cpu(20.0), cpu(40.0, kind="Memory")])}
     idle = {"n": NodeMetrics([cpu(0.0)])}

@@ -88,6 +88,12 @@ class Node:
                     prod_delta[name] += missing
         return node_delta, prod_delta, estimated, prod_usage
 
+    def is_zero(self):
+        """Return whether the report says that the node uses nothing, as no running node does."""
+        reported = self.info["nodeUsage"].get("resources") or {}
+        found = self.vector(reported)
+        return "memory" in reported and bool(found) and not any(found.values())
+
     # usage, by usageSource
 
     def usage(self, kind, window=None):
@@ -95,7 +101,7 @@ class Node:
         node_delta, prod_delta, estimated, prod_usage = self.sums()
         if kind == "prod":
             return {name: prod_usage[name] + prod_delta[name] for name in self.resources}
-        base = self.vector(self.info["nodeUsage"].get("resources"))
+        base = None if self.is_zero() else self.vector(self.info["nodeUsage"].get("resources"))
         if kind != "plain":
             windows = {
                 entry["minutes"]: self.vector(entry["usage"][kind]["resources"])
@@ -151,7 +157,7 @@ class Node:
         on_stale = self.args["onStale"]
         if on_stale != "use" and self.is_expired(now):
             return (EXPIRED if on_stale == "reject" else None), 0
-        if self.info is None:
+        if self.info is None or self.is_zero():
             return None, 0
         used, total, own = self.usage(kind, window), self.allocatable(), pod_reference.estimate(pod, self.args)
         reason, excess = None, 0
@@ -172,7 +178,7 @@ class Node:
             self.args["aggregated"],
         )
         divisor = sum(weights.values()) + dominant_weight
-        if self.metric is None or self.is_expired(now) or self.info is None:
+        if self.metric is None or self.is_expired(now) or self.info is None or self.is_zero():
             return 0
         score = 0 if divisor <= 0 else self.score_of_load(pod, weights, dominant_weight, block)
         reason, excess = self.rejection_and_excess(pod, now)

@@ -46,6 +46,12 @@ def test_usage_is_compared_with_the_raw_allocatable():
     assert decide(BEST_EFFORT, usage=usage, cpu="192", annotations=amplified)[0] == "node(s) cpu usage exceed threshold"
 
 
+@pytest.mark.parametrize(("memory", "passes_as"), [("0", "unknown"), ("1", "idle")])
+def test_a_node_that_uses_exactly_nothing_is_not_measured(memory, passes_as):
+    reason, score = decide(BEST_EFFORT, usage={"cpu": "0", "memory": memory})
+    assert (reason, score > 90) == (None, passes_as == "idle")
+
+
 @pytest.mark.parametrize("owner", ["DaemonSet", "Node"])
 def test_daemon_and_static_pods_pass_on_hot_and_stale_nodes(owner):
     pinned = factories.pod_document(priority=None, owner_kind=owner)
