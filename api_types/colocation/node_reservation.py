@@ -58,11 +58,27 @@ def annotated(annotations: Mapping[str, str]) -> CheckedResources:
     return CheckedResources({} if problems else resources, tuple(problems[:_MOST_PROBLEMS]))
 
 
+def capacity(node: pods.Node) -> pods.Resources:
+    """Return the capacity of a node, its memory without the pools of huge pages, as the kubelet's allocatable has it.
+
+    No process without a request for huge pages can use them. Raises quantities.InvalidQuantity.
+    """
+    found = pods.units(node.status.capacity)
+    if names.MEMORY in found:
+        found[names.MEMORY] = max(found[names.MEMORY] - huge_pages(found), 0)
+    return found
+
+
+def huge_pages(resources: Mapping[str, int]) -> int:
+    """Return the bytes in the pools of huge pages of every size."""
+    return sum(amount for name, amount in resources.items() if name.startswith("hugepages-"))
+
+
 def allocatable(node: pods.Node) -> CheckedResources:
     """Return NodeAllocatable, the resources left to pods, never below zero. Raises quantities.InvalidQuantity."""
-    by_kubelet, capacity = pods.allocatable(node), pods.capacity(node)
+    by_kubelet, whole = pods.allocatable(node), capacity(node)
     reserved = annotated(pods.annotation_map(node.metadata))
-    unreserved = {name: capacity[name] - value for name, value in reserved.resources.items() if name in capacity}
+    unreserved = {name: whole[name] - value for name, value in reserved.resources.items() if name in whole}
     resources = {name: max(min(value, unreserved.get(name, value)), 0) for name, value in by_kubelet.items()}
     return CheckedResources(resources, reserved.problems)
 

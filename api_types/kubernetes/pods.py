@@ -138,16 +138,10 @@ class NodeAddress(msgspec.Struct, frozen=True):
     address: str = ""
 
 
-class NodeSwap(msgspec.Struct, frozen=True, gc=False):
-    """Size of the swap of a node, in bytes."""
-
-    capacity: int = 0
-
-
 class NodeInfo(msgspec.Struct, frozen=True, gc=False):
-    """Facts about the machine of a node."""
+    """Facts about the machine of a node: the `capacity` of its swap in bytes."""
 
-    swap: NodeSwap | None = None
+    swap: dict[str, int] | None = None
 
 
 class NodeStatus(msgspec.Struct, rename="camel", frozen=True):
@@ -393,36 +387,14 @@ def limits(spec: PodSpec) -> Resources:
     return _rounded(total)
 
 
-def capacity(node: Node) -> Resources:
-    """Return the capacity of a node, its memory without the pools of huge pages, as the kubelet's allocatable has it.
-
-    No process without a request for huge pages can use them. Raises quantities.InvalidQuantity.
-    """
-    found = units(node.status.capacity)
-    if names.MEMORY in found:
-        found[names.MEMORY] = max(found[names.MEMORY] - huge_pages(found), 0)
-    return found
-
-
-def huge_pages(resources: Mapping[str, int]) -> int:
-    """Return the bytes in the pools of huge pages of every size."""
-    return sum(amount for name, amount in resources.items() if name.startswith("hugepages-"))
-
-
 def allocatable(node: Node) -> Resources:
     """Return the native allocatable of a node. With amplification the raw-allocatable annotation replaces or adds keys.
 
-    An annotation that is malformed, empty or too long is ignored. Raises quantities.InvalidQuantity for a malformed
-    `status.allocatable`.
+    A malformed, empty or too long annotation is ignored. Raises quantities.InvalidQuantity for a malformed status.
     """
     text = annotation(annotation_map(node.metadata), names.ANNOTATION_RAW_ALLOCATABLE)
-    return units(node.status.allocatable) | ((raw_allocatable(text) if text else None) or {})
-
-
-def raw_allocatable(text: str) -> Resources | None:
-    """Decode the raw-allocatable annotation (JSON resource list); None where it is malformed or empty."""
     try:
-        raw = units(msgspec.json.decode(text, type=QuantityMap))
-        return raw if raw and max(raw.values()) <= quantities.MOST else None
+        raw = units(msgspec.json.decode(text, type=QuantityMap)) if text else {}
     except (msgspec.DecodeError, quantities.InvalidQuantity, RecursionError):
-        return None
+        raw = {}
+    return units(node.status.allocatable) | (raw if max(raw.values(), default=0) <= quantities.MOST else {})

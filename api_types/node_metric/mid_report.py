@@ -15,6 +15,7 @@ import msgspec
 
 from api_types import names
 from api_types.colocation import controller_config as slo
+from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, quantities
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_resource import MID_OF_NATIVE, Terms
@@ -251,7 +252,7 @@ def terms(
         if report.used is None:
             return 0
         # Koordinator's agent counts the pools of huge pages, which the capacity here is without, as used
-        pools = pods.huge_pages(capacity) if native == names.MEMORY and not report.used.is_by_class else 0
+        pools = node_reservation.huge_pages(capacity) if native == names.MEMORY and not report.used.is_by_class else 0
         return report.used.unused(native, allocatable.get(native, 0), capacity.get(native, 0) + pools)
 
     def usable(native: str) -> int | None:

@@ -119,7 +119,7 @@ class ClusterView(pods_on_node.ClusterState):
                 if problem is not None and problem != self.reservation_problem:
                     log.warning("Node %s: %s; the annotation is ignored", self.node_name, problem)
                 self.reservation_problem = problem
-                capacity = _cpu_and_memory(pods.capacity(event.object))
+                capacity = _cpu_and_memory(node_reservation.capacity(event.object))
                 # A kubelet that cannot read the machine reports 0: then the capacity is not known.
                 self.capacity = capacity if capacity is not None and all(capacity) else None
 

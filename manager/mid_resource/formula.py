@@ -166,7 +166,7 @@ def evaluated(
     """Return the target of a node by a report. `sample` is its time; `requests` as in `mid_report.terms`."""
     written = node.mid_status
     terms = mid_report.terms(
-        report, policy, node_reservation.allocatable(node).resources, pods.capacity(node), requests,
+        report, policy, node_reservation.allocatable(node).resources, node_reservation.capacity(node), requests,
         bound_before=bound_before,
     )  # fmt: skip
     published_sample = written.sample if written and written.reason in PUBLISHING else ""

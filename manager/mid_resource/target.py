@@ -343,5 +343,5 @@ def last_floor(case: Case) -> dict[str, int]:
 
 
 def _mid_capacity(node: store.StoredNode) -> dict[str, int]:
-    capacity = pods.capacity(node)
+    capacity = node_reservation.capacity(node)
     return {mid: capacity.get(native, 0) for mid, native in _NATIVE_OF_MID.items()}

@@ -309,7 +309,7 @@ def calculated_mid(
             return None
         if names.ANNOTATION_NODE_RESERVATION in pods.annotation_map(node.metadata):
             allocatable = node_reservation.allocatable(node).resources
-        capacity = pods.capacity(node)
+        capacity = node_reservation.capacity(node)
         bound = usable.requests or _NO_REQUESTS
         terms = mid_report.terms(usable, policy, allocatable, capacity, bound)
     except (mid_report.BadReport, quantities.InvalidQuantity):

@@ -18,7 +18,8 @@ from typing import Final
 import msgspec
 
 from api_types import names
-from api_types.kubernetes import pods, quantities, times
+from api_types.colocation import node_reservation
+from api_types.kubernetes import quantities, times
 from api_types.node_metric import mid_eviction, mid_report
 from api_types.node_metric.mid_report import BadReport, WireUsage
 from manager.mid_resource.decision import FUTURE_TOLERANCE, Action, Case
@@ -290,9 +291,9 @@ def _is_possible(usage: dict[str, int | None], case: Case, native: str) -> bool:
 
     Swap counts beside the memory, because what is swapped out is used.
     """
-    capacity, info = pods.capacity(case.node).get(native, 0), case.node.status.node_info
+    capacity, info = node_reservation.capacity(case.node).get(native, 0), case.node.status.node_info
     if native == names.MEMORY and info is not None and info.swap is not None:
-        capacity += info.swap.capacity
+        capacity += info.swap.get("capacity", 0)
     used = sum(amount for amount in usage.values() if amount is not None)
     return used * 100 <= (100 + _MEASURED_TOLERANCE_PERCENT) * capacity
 

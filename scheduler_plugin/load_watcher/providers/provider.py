@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from api_types import names
+from api_types.colocation import node_reservation
 from api_types.kubernetes import pods
 from component_base.http_client import HttpClient, Reach, RequestFailed
 from scheduler_plugin.load_watcher.records import Metadata, NodeMetrics, Window
@@ -42,7 +43,7 @@ def known_node(
     tag_labels: Sequence[str] = (),
 ) -> KnownNode:
     """Read capacity, location, tags (label -> value) and addresses of a Node. Raises quantities.InvalidQuantity."""
-    capacity = pods.capacity(node)
+    capacity = node_reservation.capacity(node)
     labels = pods.label_map(node.metadata)
     place = Metadata(labels.get(data_center_label, ""), labels.get(pool_label, ""))
     tags = {label: labels[label] for label in tag_labels if label in labels}

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from api_types import names
+from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, quantities
 from scheduler_plugin.framework.interface import PluginInputs
 from scheduler_plugin.plugins.trimaran.measurements import Measurements, NodeUtilization
@@ -182,7 +183,7 @@ def summed(amounts: list[PodAmounts]) -> tuple[int, int]:
 
 def _capacity(node: pods.Node | None) -> tuple[int, int]:
     try:
-        units = pods.capacity(node) if node else {}
+        units = node_reservation.capacity(node) if node else {}
     except quantities.InvalidQuantity:
         units = {}
     return units.get(names.CPU, 0), units.get(names.MEMORY, 0)

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from api_types.colocation import controller_config as slo
+from api_types.colocation import node_reservation
 from api_types.kubernetes import pods
 from api_types.node_metric import mid_report
 from api_types.node_metric.mid_report import BadReport, MidReport, Requests
@@ -100,7 +101,9 @@ def test_huge_pages_are_neither_usage_nor_capacity(pools):
 
     def memory(**report_status):
         usable = mid_report.usable_report(report(**report_status), policy)
-        return mid_report.terms(usable, policy, pods.allocatable(node), pods.capacity(node), BOUND)["memory"]
+        return mid_report.terms(usable, policy, pods.allocatable(node), node_reservation.capacity(node), BOUND)[
+            "memory"
+        ]
 
     by_class = memory(usage=usage(prod=("1", "5Gi"), batch_and_free=("0", 0), system=("1", "3Gi")))
     assert (by_class.capacity, by_class.unused) == (32 * GIB, (31 - 5 - (3 - 1)) * GIB)
