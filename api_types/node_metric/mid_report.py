@@ -175,14 +175,11 @@ class Used(NamedTuple):
     """Part of `amounts` that is used outside of pods."""
 
     def unused(self, native: str, allocatable: int, capacity: int) -> int:
-        """Return what nothing but Mid uses of one resource; of the whole node's usage, what is left of its capacity.
-
-        Usage of the system that the node's reservation covers is missing in `allocatable` already.
-        """
+        """Return what nothing but Mid uses of one resource; of the whole node's usage, what is left of its capacity."""
         if not self.is_by_class:
             return max(capacity - self.amounts[native], 0)
-        reserved = max(capacity - allocatable, 0)
-        return max(allocatable - self.amounts[native] + min(self.system.get(native, 0), reserved), 0)
+        reserved = min(self.system.get(native, 0), max(capacity - allocatable, 0))  # is missing in allocatable already
+        return max(allocatable - self.amounts[native] + reserved, 0)
 
 
 def _used(report: MidReport) -> Used | None:
