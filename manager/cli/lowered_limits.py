@@ -15,19 +15,22 @@ import datetime as dt
 import functools
 import logging
 import random
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pydantic
 
-from api_types.kubernetes import quantities
+from api_types import names
+from api_types.kubernetes import pods, quantities
 from api_types.mid_pods import cpu_limits
 from api_types.mid_pods.cpu_limits import ResizablePod
 from apiserver_client import backoff, cluster_events, connection, decoding, errors, objects, resources, session
 from component_base import clock, logs, settings
 
 log = logging.getLogger(__name__)
+PodT = TypeVar("PodT", bound=pods.Pod)
 
 _PAUSES: Final = backoff.Backoff(first_seconds=0.25, longest_seconds=5.0)
 _MOST_NAMED: Final = 5
@@ -93,18 +96,59 @@ async def run_all(acts: Iterable[Callable[[], Awaitable[object]]]) -> None:
             raise outcome
 
 
-@dataclass(slots=True)
-class _RefusedRestore:
-    """A pod whose patch was refused."""
+class _Refused(NamedTuple):
+    """A pod whose limit is not restored."""
 
     namespace: str
     name: str
-    attempts: int = 0
-    problem: str = ""
+    problem: str
 
-    @property
-    def is_given_up(self) -> bool:
-        return self.attempts >= MOST_ATTEMPTS
+
+async def read_pods(api: session.Session, decode: type[PodT], read: Callable[[PodT], None]) -> None:
+    """Read each pod of the cluster, one at a time; one that cannot be read is named and left out."""
+    items = objects.list_items(
+        api, resources.PODS, namespace=None, parameters={},
+        on_unreadable=lambda key, error: log.warning(_UNREAD, "/".join(key), error),
+    )  # fmt: skip
+    async with contextlib.aclosing(items):
+        async for item in items:
+            if isinstance(item, decoding.PageMetadata):
+                continue
+            key = decoding.identify(item, resources.PODS.kind).key
+            try:
+                read(decoding.decode_object(item, resources.PODS.kind, key, decode))
+            except (errors.DecodeError, quantities.InvalidQuantity) as error:
+                log.warning(_UNREAD, "/".join(key), error)
+            except Exception:  # what a tenant writes must not hold up the pods of all others
+                log.exception("pod %s: unexpected error, and no limit of it is restored", "/".join(key))
+
+
+async def withdraw_nodes(api: session.Session) -> list[str]:
+    """Leave each node the Mid resources that its pods request: no pod comes while limits are restored.
+
+    A kubelet admits each resize again, so what pods request stays until that is over. Raises errors.ApiServerError.
+    """
+    requested: dict[str, Counter[str]] = defaultdict(Counter)
+
+    def read(pod: pods.Pod) -> None:
+        if not pods.is_terminal(pod):
+            requested[pod.spec.node_name].update(pods.requests(pod.spec))
+
+    await read_pods(api, pods.Pod, read)
+    acts = []
+    for node in (await objects.list_all(api, resources.NODES, decode=pods.Node)).items:
+        name, published = node.metadata.name, {**(node.status.capacity or {}), **(node.status.allocatable or {})}
+        amounts = {mid: str(requested[name][mid]) for mid in names.MID_RESOURCES if mid in published}
+        if amounts:
+            body = {"status": {"capacity": amounts, "allocatable": amounts}}
+            acts.append(functools.partial(_patch_status, api, name, body))
+    await run_all(acts)
+    return []
+
+
+async def _patch_status(api: session.Session, name: str, body: dict[str, Any]) -> None:
+    with contextlib.suppress(errors.NotFound):
+        await objects.merge_patch_status(api, resources.NODES, name, body, decode=decoding.Envelope)
 
 
 async def restore(limits: LoweredLimits, steps: Steps) -> None:
@@ -131,23 +175,26 @@ class LoweredLimits:
     now: Callable[[], dt.datetime]
 
     def __post_init__(self) -> None:
-        self._refused: dict[str, _RefusedRestore] = {}
+        self._refused: dict[str, _Refused] = {}
         """By UID."""
+        self._passes = 0
         self._restored: dict[str, tuple[str, str]] = {}
         """UID of each pod with a restored limit that may not be in force yet -> its namespace and name."""
 
     async def restore(self) -> list[str]:
-        """Set every lowered limit to its original; return the pods that had one, without those that are given up.
+        """Set every lowered limit to its original; return the pods that had one, none after MOST_ATTEMPTS passes.
 
-        Raises errors.ApiServerError.
+        A tenant may make pods that seem lowered, one after another. Raises errors.ApiServerError.
         """
         lowered = await self._lowered()
         self._refused = {uid: pod for uid, pod in self._refused.items() if uid in lowered}
-        tried = {
-            uid: one for uid, one in lowered.items() if uid not in self._refused or not self._refused[uid].is_given_up
-        }
-        await run_all(functools.partial(self._restore, uid, *pod) for uid, pod in tried.items())
-        return sorted(f"{namespace}/{name}" for namespace, name, _ in tried.values())
+        if self._passes >= MOST_ATTEMPTS:
+            for uid, (namespace, name, _) in lowered.items():
+                self._refused.setdefault(uid, _Refused(namespace, name, "lowered after others were restored"))
+            return []
+        await run_all(functools.partial(self._restore, uid, *pod) for uid, pod in lowered.items())
+        self._passes += 1
+        return sorted(f"{namespace}/{name}" for namespace, name, _ in lowered.values())
 
     async def not_in_force(self) -> list[str]:
         """Return the pods that do not run with their restored limits yet. Raises errors.ApiServerError."""
@@ -168,8 +215,7 @@ class LoweredLimits:
 
     async def give_up(self) -> list[str]:
         """Log the pods that keep a lowered limit, and record an Event on each; return their names."""
-        given_up = [(uid, pod) for uid, pod in self._refused.items() if pod.is_given_up]
-        for uid, pod in given_up:
+        for uid, pod in self._refused.items():
             log.warning("pod %s/%s keeps a lowered CPU limit: %s", pod.namespace, pod.name, pod.problem)
             event = cluster_events.body(
                 cluster_events.Subject(resources.PODS, pod.name, uid, pod.namespace),
@@ -181,34 +227,18 @@ class LoweredLimits:
             )
             with contextlib.suppress(errors.ApiServerError):
                 await objects.create(self.api, resources.EVENTS, event, namespace=pod.namespace)
-        return sorted(f"{pod.namespace}/{pod.name}" for _, pod in given_up)
+        return sorted(f"{pod.namespace}/{pod.name}" for pod in self._refused.values())
 
     async def _lowered(self) -> dict[str, tuple[str, str, ResizablePod]]:
         """Return namespace, name and limits of each pod with a lowered limit, by UID. Only one pod is kept decoded."""
-        pods_by_uid = {}
-        items = objects.list_items(
-            self.api,
-            resources.PODS,
-            namespace=None,
-            parameters={},
-            on_unreadable=lambda key, error: log.warning(_UNREAD, "/".join(key), error),
-        )
-        async with contextlib.aclosing(items):
-            async for item in items:
-                if isinstance(item, decoding.PageMetadata):
-                    continue
-                key = decoding.identify(item, resources.PODS.kind).key
-                try:
-                    pod = decoding.decode_object(item, resources.PODS.kind, key, cpu_limits.WrittenPod)
-                    mid = cpu_limits.resizable_pod(pod)
-                except (errors.DecodeError, quantities.InvalidQuantity) as error:
-                    log.warning(_UNREAD, "/".join(key), error)
-                    continue
-                except Exception:  # what a tenant writes must not keep the limits of all others low
-                    log.exception("pod %s: unexpected error, and no limit of it is restored", "/".join(key))
-                    continue
-                if mid is not None and mid.is_lowered:
-                    pods_by_uid[pod.metadata.uid] = pod.metadata.namespace, pod.metadata.name, mid
+        pods_by_uid: dict[str, tuple[str, str, ResizablePod]] = {}
+
+        def read(pod: cpu_limits.WrittenPod) -> None:
+            mid = cpu_limits.resizable_pod(pod)
+            if mid is not None and mid.is_lowered:
+                pods_by_uid[pod.metadata.uid] = pod.metadata.namespace, pod.metadata.name, mid
+
+        await read_pods(self.api, cpu_limits.WrittenPod, read)
         return pods_by_uid
 
     async def _restore(self, uid: str, namespace: str, name: str, mid: ResizablePod) -> None:
@@ -220,10 +250,9 @@ class LoweredLimits:
         except (errors.ServerError, errors.Throttled, errors.Unauthorized):
             raise
         except errors.StatusError as error:
-            refused = self._refused.setdefault(uid, _RefusedRestore(namespace, name))
             quota = cpu_limits.refusing_quota(error.server_message)
-            refused.attempts += 1
-            refused.problem = cpu_limits.quota_advice(quota, namespace) if quota else str(error)
+            problem = cpu_limits.quota_advice(quota, namespace) if quota else str(error)
+            self._refused[uid] = _Refused(namespace, name, problem)
         else:
             self._refused.pop(uid, None)
             self._restored[uid] = namespace, name

@@ -156,6 +156,7 @@ async def _each(some: Iterable[str], act: Callable[[str], Awaitable[object]]) ->
     await lowered_limits.run_all(functools.partial(one, name) for name in some)
 
 
+_RESTORE_SHARE = 0.5  # of the timeout: tenants must not keep the nodes from being cleaned
 _MARGIN_SECONDS = 60.0  # how long after this program's timeout a manager that could not be stopped may not lead
 
 
@@ -222,8 +223,14 @@ class _Work:
         unstoppable = await self._stop()
         await self._fence()
         await steps.until_empty("NodeMetrics", cleanup.delete_node_metrics)
-        if chosen.restore_limits:  # without its NodeMetric an agent lowers nothing; the kubelet needs the Mid resources
-            await lowered_limits.restore(self.limits, steps)
+        if chosen.restore_limits:  # without its NodeMetric an agent lowers nothing
+            withdraw = functools.partial(lowered_limits.withdraw_nodes, cleanup.api)
+            await steps.until_empty("Mid resources that no pod requests", withdraw)
+            try:
+                async with asyncio.timeout(chosen.timeout_seconds * _RESTORE_SHARE):
+                    await lowered_limits.restore(self.limits, steps)
+            except TimeoutError:
+                log.warning("continuing, and some Mid pods keep lowered CPU limits: %s", steps.obstacle)
         await steps.until_empty("Mid resources and status annotations on nodes", cleanup.clean_nodes)
         clear = functools.partial(cleanup.clear_config_status, chosen.config_map)
         await steps.until_empty("the annotation on the ConfigMap", clear)

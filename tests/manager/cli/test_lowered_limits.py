@@ -131,6 +131,25 @@ async def test_a_limit_that_an_agent_lowers_again_is_seen(server):
     assert limits_of(server, "late") == ["1", "200m"]
 
 
+@pytest.mark.parametrize("name", ["next-{}", "slow"])
+async def test_pods_that_look_lowered_again_and_again_do_not_hold_up_the_command(server, monkeypatch, caplog, name):
+    """Writers of fields may be forged by the author of a pod."""
+    monkeypatch.setattr(lowered_limits, "MOST_ATTEMPTS", 3)
+    turns = iter(range(10_000))
+
+    def again(request):
+        if request.path.endswith("/resize"):
+            other = name.format(next(turns))
+            if other == "slow":
+                server.remove("pods", other, "shop")
+            server.add("pods", lowered_pod(other), "shop")
+
+    server.on_write = again
+    server.add("pods", lowered_pod("slow"), "shop")
+    assert await run(server, timeout_seconds=20) == 0
+    assert "keeps a lowered CPU limit" in caplog.text
+
+
 async def test_a_pod_that_cannot_be_read_is_left_alone(server, caplog):
     strange = lowered_pod("strange")
     strange["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "much"

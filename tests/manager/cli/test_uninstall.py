@@ -197,7 +197,10 @@ async def test_nodes_keep_mid_resources_until_kubelets_have_put_restored_limits_
     """A kubelet admits each resize like a new pod: it defers one whose Mid resources its node does not have."""
     monkeypatch.setattr(lowered_limits, "SETTLE_SECONDS", 0.0)
     installation(server)
-    server.add("pods", lowered_pod("slow", **running_with("300m", "50m")), "shop")
+    slow = lowered_pod("slow", **running_with("300m", "50m"))
+    slow["spec"]["nodeName"] = "both"
+    slow["spec"]["containers"][0]["resources"]["requests"][MID[0]] = "700"
+    server.add("pods", slow, "shop")
     working = asyncio.create_task(run(server, restore_limits=True))
     async with asyncio.timeout(30):
         while limits_of(server, "slow") != ["1", "200m"]:
@@ -205,11 +208,13 @@ async def test_nodes_keep_mid_resources_until_kubelets_have_put_restored_limits_
         asked = len(server.requests)
         while not [each for each in server.requests[asked:] if each.query.get("fieldSelector") == "metadata.name=slow"]:
             await asyncio.sleep(0.005)
-    assert not written(server, "nodes/")
+    for each in (server.get("nodes", "both")["status"][part] for part in ("capacity", "allocatable")):
+        assert each == OTHERS | {MID[0]: "700", MID[1]: "0"}, "no more than its pods request"
+    assert max(written(server, "nodes/")) < min(written(server, "pods/slow/resize"))
     assert not working.done()
     server.patch("pods", "slow", {"status": running_with("1", "200m")}, "shop")
     assert await working == 0
-    assert written(server, "nodes/")
+    assert server.get("nodes", "both")["status"]["capacity"] == OTHERS
 
 
 async def test_a_kubelet_that_is_away_does_not_hold_up_an_uninstallation(server, monkeypatch, caplog):
@@ -220,6 +225,16 @@ async def test_a_kubelet_that_is_away_does_not_hold_up_an_uninstallation(server,
     assert await run(server, restore_limits=True) == 0
     assert "1 left: shop/slow" in caplog.text
     assert not any(MID[0] in each["status"]["capacity"] for each in server.all("nodes"))
+
+
+async def test_a_tenant_that_holds_up_the_restoration_holds_up_no_node(server, monkeypatch, caplog):
+    monkeypatch.setattr(lowered_limits, "SETTLE_SECONDS", 0.0)
+    installation(server)
+    server.add("pods", lowered_pod("slow"), "shop")
+    server.refuse["PATCH", "pods"] = cluster.Refusal(500, "InternalError", message="a webhook of the tenant")
+    assert await run(server, restore_limits=True, timeout_seconds=6) == 0
+    assert not any(MID[0] in each["status"]["capacity"] for each in server.all("nodes"))
+    assert "some Mid pods keep lowered CPU limits" in caplog.text
 
 
 async def test_without_the_right_to_resize_limits_are_not_even_listed(server):
