@@ -40,6 +40,8 @@ class ProdLoad:
     """Prod + S as one series."""
     warm_limits: FloatArray | float = math.inf
     """What each warm pod may use at most, infinite where nothing limits it."""
+    warm_usage: FloatArray | float = math.inf
+    """Newest usage of each warm pod; infinite or NaN while unknown."""
     capacity: float = math.inf
     """Capacity of the node, infinite while unknown."""
     calibrated: Callable[[], Calibrated | None] = lambda: None

@@ -324,9 +324,11 @@ class PredictionServer:
         n: float,
     ) -> ProdLoad:
         usage_of_cold = self._models.newest_values(resource, [_pod_key(pod) for pod in cold])
+        warm_keys = [_pod_key(pod) for pod in warm]
         load = ProdLoad(
             resource=resource,
-            warm_pods=self._models.statistics(resource, [_pod_key(pod) for pod in warm]),
+            warm_pods=self._models.statistics(resource, warm_keys),
+            warm_usage=self._models.newest_values(resource, warm_keys),
             warm_limits=allocation.cpu_limits(warm) if resource is Resource.CPU else math.inf,
             warm_requests=allocation.requested_by(warm).in_cores_or_bytes(resource),
             cold_requests=allocation.charged_while_cold(cold, resource, usage_of_cold),

@@ -10,12 +10,14 @@
 v1 uses the class as a whole: pods that peak at different times make room for one another. But pods that came or went
 since remain in its history, and the usage of cold pods counts beside their requests, on the safe side. v2 also computes
 the sum over the present pods and takes the larger. limit(p) is the CPU limit of a pod; a pod that uses more than its
-limit on average is not held to it by the kernel (the kubelet's `cpuCFSQuota: false`), and has none here.
+limit, on average and now, is not held to it by the kernel (the kubelet's `cpuCFSQuota: false`), and has none here. One
+that did so on average alone has a limit that was lowered in place, and counts from now on.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -25,17 +27,23 @@ from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, Peak, ProdLoad
 from koordlet.prediction.usage_models import SeriesStatistics
 
+_EXCEEDED: Final = 1.1
+"""Usage of a pod as a multiple of its limit that shows that nothing enforces it: a throttled pod reaches 1."""
+
 
 def sig(series: SeriesStatistics, n: float) -> float:
     """Return the sum over the series of mean + N * stdev; 0 for no series."""
     return float(np.sum(series.mean() + n * series.stdev()))
 
 
-def limited_sig(series: SeriesStatistics, limits: FloatArray | float, n: float) -> float:
-    """Return the sum over the series of mean + N * stdev, each at most its limit."""
+def limited_sig(
+    series: SeriesStatistics, limits: FloatArray | float, n: float, usage: FloatArray | float = math.inf
+) -> float:
+    """Return the sum over the series of mean + N * stdev, each at most its limit where usage does not exceed it."""
     mean = series.mean()
     peaks_of_each = mean + n * series.stdev()
-    return float(np.sum(np.where(mean > limits, peaks_of_each, np.minimum(peaks_of_each, limits))))
+    is_exceeded = (mean > limits) & ~(usage <= _EXCEEDED * np.asarray(limits))
+    return float(np.sum(np.where(is_exceeded, peaks_of_each, np.minimum(peaks_of_each, limits))))
 
 
 def v1(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
@@ -54,7 +62,7 @@ def v2(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
         return peaks.no_sample(load.resource, "unreserved system")
     margin = parameters.margin_factor
     class_peak = sig(load.prod_and_unreserved_system, parameters.n) * margin
-    pod_sum_peak = limited_sig(load.warm_pods, load.warm_limits, parameters.n) * margin
+    pod_sum_peak = limited_sig(load.warm_pods, load.warm_limits, parameters.n, load.warm_usage) * margin
     system_peak = sig(load.unreserved_system, parameters.n) * margin
     return Peak(
         max(class_peak, pod_sum_peak + system_peak) + load.cold_requests,

@@ -63,6 +63,15 @@ def test_a_pod_counts_at_most_its_cpu_limit_unless_its_mean_shows_that_the_limit
 
 
 @pytest.mark.parametrize(
+    ("usage", "expected"), [(0.9, 1.0), (1.09, 1.0), (1.2, 4.5), (math.nan, 4.5)],
+    ids=["within it", "throttled", "above it", "unknown"],
+)  # fmt: skip
+def test_a_limit_that_was_lowered_in_place_counts_at_once_while_usage_is_within_it(usage, expected):
+    answer = n_sigma.v2(load(warm_limits=np.array([1.0, 9.0]), warm_usage=np.array([usage, 1.0])), DEFAULTS)
+    assert answer.pod_sum_peak == pytest.approx(expected + 1.5)
+
+
+@pytest.mark.parametrize(
     ("predictor", "missing"),
     [
         (n_sigma.v1, "prod_and_unreserved_system"),
