@@ -37,7 +37,7 @@ def memory_stat_v2(usage_bytes: int) -> str:
         f"anon {usage_bytes}\nfile {5 * MIB}\nkernel 8192\nkernel_stack 4096\npagetables 4096\nsock 0\nshmem 0\n"
         f"inactive_anon {usage_bytes // 4}\nactive_anon {usage_bytes - usage_bytes // 4 - usage_bytes // 8}\n"
         f"inactive_file {3 * MIB}\nactive_file {2 * MIB}\nunevictable {usage_bytes // 8}\n"
-        "slab_reclaimable 100\nslab_unreclaimable 100\nslab 200\npgfault 10\npgmajfault 0\n"
+        "slab_reclaimable 8192\nslab_unreclaimable 100\nslab 8292\npgfault 10\npgmajfault 0\n"
     )
 
 

@@ -5,8 +5,10 @@
 | memory | memory.stat: total_<key> | memory.stat: <key>       |
 | swap   | memory.stat: total_swap  | memory.swap.current      |
 
-Memory usage is inactive_anon + active_anon + unevictable, and with page cache also active_file + inactive_file. The v1
-keys are the hierarchical ones, because a pod's processes are in the groups of its containers.
+Memory usage is inactive_anon + active_anon + unevictable, and with page cache also active_file + inactive_file. In v2
+what the kernel holds for the group and cannot reclaim is added, such as page tables, pipes and sockets: the limit of
+the group counts it. In v1 it cannot be told from what is reclaimable, and counts as usage of the system. The v1 keys
+are the hierarchical ones, because a pod's processes are in the groups of its containers.
 
 Parsers take bytes and raise ValueError with the missing keys: absent is not zero. They run hundreds of times a second,
 so the order of keys that every kernel prints has a fast path: one regular expression.
@@ -80,15 +82,25 @@ def _usage_parser(version: CgroupVersion, used: Collection[str]) -> Callable[[by
         for fields in (first, MemoryStat._fields[2:])
     )
     as_printed = re.compile(before + head + rb"(?:\n.*)*?\n" + lru + rb"(?=\n)")
+    held_by_kernel = _held_by_kernel if version is CgroupVersion.V2 else lambda _text: 0
 
     def used_bytes(text: bytes) -> int:
         match = as_printed.search(text)
         if match:
-            return sum(map(int, match.groups()))
+            return sum(map(int, match.groups())) + held_by_kernel(text)
         stat = memory_stat(text, version)
-        return sum(getattr(stat, field) for field in used)
+        return sum(getattr(stat, field) for field in used) + held_by_kernel(text)
 
     return used_bytes
+
+
+_KERNEL = tuple(re.compile(rb"^%s (\d+)$" % key, re.MULTILINE) for key in (b"kernel", b"slab_reclaimable", b"sock"))
+
+
+def _held_by_kernel(text: bytes) -> int:
+    """Return what a v2 memory.stat has of kernel memory that is not reclaimable; kernels before 5.18 print the sockets."""
+    kernel, reclaimable, sockets = (int(match[1]) if (match := key.search(text)) else 0 for key in _KERNEL)
+    return max(kernel - reclaimable, 0) + sockets
 
 
 def cpu_nanoseconds_v1(text: bytes) -> int:

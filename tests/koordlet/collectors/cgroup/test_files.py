@@ -46,9 +46,9 @@ total_unevictable 19365888
 """
 V2_TEXT = b"""anon 7684096
 file 292364288
-kernel 12345
+kernel 600100
 kernel_stack 16384
-sock 0
+sock 70000
 inactive_anon 6107136
 active_anon 1576960
 inactive_file 53293056
@@ -72,9 +72,18 @@ def number_or_problem(file: UsageFile, text: bytes) -> int | str:
         return str(problem)
 
 
-@pytest.mark.parametrize(("version", "text"), [(CgroupVersion.V1, V1_TEXT), (CgroupVersion.V2, V2_TEXT)])
-def test_memory_usage_is_anonymous_and_unevictable_memory(version, text):
-    assert MEMORY_FILES[version].parse(text) == USAGE
+BY_VERSION = [(CgroupVersion.V1, V1_TEXT, 0), (CgroupVersion.V2, V2_TEXT, 670000)]
+"""Version, memory.stat, and what the kernel holds for the group: kernel memory and sockets, no reclaimable slab."""
+
+
+@pytest.mark.parametrize(("version", "text", "kernel"), BY_VERSION)
+def test_memory_usage_is_anonymous_and_unevictable_memory_and_in_v2_what_the_kernel_holds(version, text, kernel):
+    assert MEMORY_FILES[version].parse(text) == USAGE + kernel
+
+
+@pytest.mark.parametrize(("missing", "kernel"), [("kernel", 70000), ("sock", 600000), ("slab_reclaimable", 670100)])
+def test_what_the_kernel_holds_is_counted_as_far_as_the_kernel_prints_it(missing, kernel):
+    assert MEMORY_FILES[CgroupVersion.V2].parse(without(V2_TEXT, missing)) == USAGE + kernel
 
 
 def test_the_hierarchical_keys_of_v1_count_not_the_groups_own():
@@ -102,9 +111,9 @@ def test_every_one_of_the_seven_keys_is_required_and_named_when_missing(version,
         MEMORY_FILES[version].parse(without(text, key))
 
 
-@pytest.mark.parametrize(("version", "text"), [(CgroupVersion.V1, V1_TEXT), (CgroupVersion.V2, V2_TEXT)])
-def test_usage_with_page_cache_is_read_as_printed(version, text):
-    assert PAGE_CACHE_PARSERS[version](text) == USAGE + 53293056 + 239071232
+@pytest.mark.parametrize(("version", "text", "kernel"), BY_VERSION)
+def test_usage_with_page_cache_is_read_as_printed(version, text, kernel):
+    assert PAGE_CACHE_PARSERS[version](text) == USAGE + 53293056 + 239071232 + kernel
     with pytest.raises(ValueError, match=r"memory\.stat has no number for"):
         PAGE_CACHE_PARSERS[version](b"")
 
