@@ -94,11 +94,11 @@ def _usage_parser(version: CgroupVersion, used: Collection[str]) -> Callable[[by
     return used_bytes
 
 
-_KERNEL = tuple(re.compile(rb"^%s (\d+)$" % key, re.MULTILINE) for key in (b"kernel", b"slab_reclaimable", b"sock"))
+_KERNEL = tuple(re.compile(rb"\n%s (\d+)\n" % key) for key in (b"kernel", b"slab_reclaimable", b"sock"))
 
 
 def _held_by_kernel(text: bytes) -> int:
-    """Return what a v2 memory.stat has of kernel memory that is not reclaimable; kernels before 5.18 print the sockets."""
+    """Return the kernel memory of a v2 memory.stat that is not reclaimable; of sockets alone before Linux 5.18."""
     kernel, reclaimable, sockets = (int(match[1]) if (match := key.search(text)) else 0 for key in _KERNEL)
     return max(kernel - reclaimable, 0) + sockets
 
