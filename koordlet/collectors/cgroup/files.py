@@ -82,14 +82,14 @@ def _usage_parser(version: CgroupVersion, used: Collection[str]) -> Callable[[by
         for fields in (first, MemoryStat._fields[2:])
     )
     as_printed = re.compile(before + head + rb"(?:\n.*)*?\n" + lru + rb"(?=\n)")
-    held_by_kernel = _held_by_kernel if version is CgroupVersion.V2 else lambda _text: 0
 
     def used_bytes(text: bytes) -> int:
+        held = _held_by_kernel(text) if version is CgroupVersion.V2 else 0
         match = as_printed.search(text)
         if match:
-            return sum(map(int, match.groups())) + held_by_kernel(text)
+            return held + sum(map(int, match.groups()))
         stat = memory_stat(text, version)
-        return sum(getattr(stat, field) for field in used) + held_by_kernel(text)
+        return held + sum(getattr(stat, field) for field in used)
 
     return used_bytes
 
