@@ -89,7 +89,7 @@ def _usage_parser(version: CgroupVersion, used: Collection[str]) -> Callable[[by
         if match:
             return held + sum(map(int, match.groups()))
         stat = memory_stat(text, version)
-        return held + sum(getattr(stat, field) for field in used)
+        return sum((getattr(stat, field) for field in used), start=held)
 
     return used_bytes
 
