@@ -83,15 +83,17 @@ def _usage_parser(version: CgroupVersion, used: Collection[str]) -> Callable[[by
     )
     as_printed = re.compile(before + head + rb"(?:\n.*)*?\n" + lru + rb"(?=\n)")
 
-    def used_bytes(text: bytes) -> int:
-        held = _held_by_kernel(text) if version is CgroupVersion.V2 else 0
+    def parse(text: bytes) -> int:
+        used_bytes = _held_by_kernel(text) if version is CgroupVersion.V2 else 0
         match = as_printed.search(text)
         if match:
-            return held + sum(map(int, match.groups()))
+            return used_bytes + sum(map(int, match.groups()))
         stat = memory_stat(text, version)
-        return sum((getattr(stat, field) for field in used), start=held)
+        for field in used:
+            used_bytes += getattr(stat, field)
+        return used_bytes
 
-    return used_bytes
+    return parse
 
 
 _KERNEL = tuple(re.compile(rb"\n%s (\d+)\n" % key) for key in (b"kernel", b"slab_reclaimable", b"sock"))
