@@ -7,7 +7,7 @@
 
 Memory usage is inactive_anon + active_anon + unevictable, and with page cache also active_file + inactive_file. In v2
 what the kernel holds for the group and cannot reclaim is added, such as page tables, pipes and sockets: the limit of
-the group counts it. In v1 it cannot be told from what is reclaimable, and counts as usage of the system. The v1 keys
+the group counts it. In v1 no file separates it from what is reclaimable, and it is usage of the system. The v1 keys
 are the hierarchical ones, because a pod's processes are in the groups of its containers.
 
 Parsers take bytes and raise ValueError with the missing keys: absent is not zero. They run hundreds of times a second,
