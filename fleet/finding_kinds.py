@@ -31,7 +31,9 @@ _AGENT: Final = (
 _NOTHING: Final = "nothing to do"
 _EXPLAIN: Final = "koordctl explain node NODE"
 _DESCRIBE: Final = "kubectl -n NAMESPACE describe configmap slo-controller-config"
-_PUT_BACK: Final = 'write it again as in the ConfigMap koord-manager-last-good-config, or {"enable": false} for off'
+_PUT_BACK: Final = (
+    "kubectl -n NAMESPACE get configmap koord-manager-last-good-config -o yaml | koordctl config apply --yes -"
+)
 _CONFIG: Final = "koordctl explain config NODE"
 _LEASE: Final = "check that a manager leads: kubectl -n NAMESPACE get lease koord-manager"
 _LOG: Final = "kubectl -n NAMESPACE logs of the agent's pod on the node has the cause"

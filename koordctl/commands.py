@@ -107,10 +107,13 @@ SECTIONS: Final[Mapping[str, tuple[click.Command, ...]]] = {
     "before a change": (
         _Group(
             "config",
-            "Check, render or compare the configuration of Mid resources",
+            "Check, render, compare or apply the configuration of Mid resources",
             _Command("check", "Whether a document is right", "configuration.check_command"),
             _Command("render", "The ConfigMap of a preset, for kubectl apply", "configuration.render_command"),
             _Command("diff", "What a document would give and take, node by node", "configuration.diff"),
+            _Command(
+                "apply", "Check a document, show what it changes, and apply it; asks", "configuration.apply_command"
+            ),
         ),
         _Group(
             "scheduler",
@@ -136,7 +139,7 @@ SECTIONS: Final[Mapping[str, tuple[click.Command, ...]]] = {
 """As in the help and in docs/how-to/koordctl.md."""
 ROOT: Final = _Group(
     "koordctl",
-    "Answers questions of the operator of a cluster. Only reset-prediction and uninstall change it.",
+    "Answers questions of the operator of a cluster. Only config apply, reset-prediction and uninstall change it.",
     *itertools.chain(*SECTIONS.values()),
     epilog="Begin with: status, top nodes, explain node NODE. Flags of a command: COMMAND --help.",
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},

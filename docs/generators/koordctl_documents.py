@@ -26,6 +26,7 @@ from koordctl.cli.document import API_VERSION
 from koordctl.cli.status import StatusDocument
 from koordctl.cli.top import NamespaceList, NodeList, PodList
 from koordctl.cli.version_command import Version
+from koordctl.configuration.apply_command import ConfigApply
 from koordctl.configuration.check_command import ConfigCheck
 from koordctl.configuration.diff import ConfigDiff
 from koordctl.configuration.scheduler_command import SchedulerConfigCheck
@@ -45,6 +46,7 @@ DOCUMENTS: Final[tuple[type[msgspec.Struct], ...]] = (
     ConfigExplanation,
     ConfigCheck,
     ConfigDiff,
+    ConfigApply,
     SchedulerConfigCheck,
     GainDocument,
     Backtest,

@@ -286,7 +286,7 @@ def run(options: Namespace) -> int:
         subject, target = _wanted(options)
     except command.WrongUsage as error:
         return command.fail(str(error), WRONG_USAGE)
-    return command.run(options, lambda reader, options: _compare(reader, options, subject, target))
+    return command.run(options, lambda reader, options: compare(reader, options, subject, target))
 
 
 def _wanted(options: Namespace) -> tuple[str, Configuration]:
@@ -325,7 +325,8 @@ async def _present(reader: Reader, namespace: str) -> Configuration:
     return strategy.configuration(slo.ColocationConfig())
 
 
-async def _compare(reader: Reader, options: Namespace, subject: str, target: Configuration) -> Answer:
+async def compare(reader: Reader, options: Namespace, subject: str, target: Configuration) -> Answer:
+    """Compare the present configuration with another one on all nodes. Raises errors.ApiServerError, NotRead."""
     present = await _present(reader, options.suite_namespace)
     sides = Strategies(present), Strategies(target)
     changes, gated, evicting = [], 0, 0

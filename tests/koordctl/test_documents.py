@@ -38,6 +38,7 @@ LINES = {
     "ConfigExplanation": "explain config worker-1",
     "ConfigCheck": "config check FOLDER/doubtful.json",
     "ConfigDiff": "config diff --preset conservative",
+    "ConfigApply": "config apply FOLDER/good.json --dry-run",
     "SchedulerConfigCheck": "scheduler check FOLDER/policies.json",
     "Gain": "gain",
     "Bundle": "bundle -f FOLDER/bundle.tgz",
@@ -53,6 +54,7 @@ def document(tmp_path, monkeypatch):
     """Return a function that returns the document of a kind."""
     monkeypatch.setattr("sys.argv", ["koordctl"])
     (tmp_path / "doubtful.json").write_text('{"enable": true, "midCPUThresholdPercent": 1000}', "utf-8")
+    (tmp_path / "good.json").write_text('{"enable": true, "midCPUThresholdPercent": 90}', "utf-8")
     (tmp_path / "policies.json").write_text(json.dumps(POLICIES), "utf-8")
     with samples.fleet(tmp_path, monkeypatch) as run:
 

@@ -79,7 +79,9 @@ async def test_a_dry_run_changes_nothing(server, module, words):
     assert server.writes == []
 
 
-@pytest.mark.parametrize("words", [["reset-prediction", "n1"], ["uninstall"]])
+@pytest.mark.parametrize(
+    "words", [["reset-prediction", "n1"], ["uninstall"], ["config", "apply", "examples/colocation-config.yaml"]]
+)
 def test_without_a_terminal_it_wants_yes_before_it_connects(words, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert koordctl.main([*words, "--kubeconfig", str(tmp_path / "none")]) == 2
