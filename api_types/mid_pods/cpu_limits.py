@@ -128,6 +128,14 @@ class ResizablePod:
         """Return whether a limit is below its original."""
         return any(container.limit_millis < container.original_millis for container in self.containers)
 
+    @property
+    def pinned_millis(self) -> int:
+        """Return the limits that are as low as native requests of CPU let them be."""
+        floors = (
+            container.floor_millis for container in self.containers if container.limit_millis <= container.floor_millis
+        )
+        return sum(floor for floor in floors if floor > LEAST_LIMIT_MILLIS)
+
     def originals(self) -> dict[str, int]:
         """Return the original of each lowered limit, by the key of its container."""
         return {
@@ -152,6 +160,8 @@ def resizable_pod(pod: pods.Pod) -> ResizablePod | None:
     ]
     if None in containers:
         unlimited = "a container without limits of cpu and kubernetes.io/mid-cpu, or that restarts at a new limit"
+    elif any(container and container.floor_millis > LEAST_LIMIT_MILLIS for container in containers):
+        unlimited = "native requests of cpu"
     return ResizablePod(
         pod.metadata.resource_version,
         tuple(container for container in containers if container is not None),

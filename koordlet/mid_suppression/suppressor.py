@@ -313,9 +313,7 @@ class Suppressor:
         if stuck := [f"{name} ({mid.resize_problem})" for name, mid in pods if mid.resize_problem]:
             problems.append(("ResizeNotDone", f"the kubelet does not do the resize of {_first(stuck)}"))
         if unlimited := self._beyond_limits():
-            text = (
-                f"other Mid pods and then Prod pay for what these Mid pods use beyond CPU limits: {_first(unlimited)}"
-            )
+            text = f"other Mid pods, and then Prod, pay for CPU of Mid pods that no limit lowers: {_first(unlimited)}"
             problems.append(("UsageBeyondLimits", text))
         if autoscaled := [f"{name} ({mid.autoscaler})" for name, mid in pods if mid.autoscaler]:
             problems.append((cpu_limits.AUTOSCALED, f"an autoscaler sets CPU of Mid pods too: {_first(autoscaled)}"))
@@ -325,12 +323,16 @@ class Suppressor:
         """Return each pod that uses CPU beyond its limits, while limits are lowered, the largest use first."""
         if not (self.planner.is_busy or self._is_prod_short or self._pods.is_lowered):
             return []
-        used = [(self.planner.beyond_limits_cores(pod), pod) for pod in self._pods.mid]
+        used = [
+            (self.planner.beyond_limits_cores(pod) + pod.mid.pinned_millis / 1000, pod, pod.mid)
+            for pod in self._pods.mid
+            if pod.mid is not None
+        ]
         return [
             f"{pod.namespace}/{pod.name} ({cores:.2g} cores: "
-            f"{pod.mid.unlimited or pod.mid.resize_problem or 'its limits do not hold'})"
-            for cores, pod in sorted(used, key=lambda each: -each[0])
-            if cores >= _LEAST_NAMED_CORES and pod.mid is not None
+            f"{mid.unlimited or mid.resize_problem or 'its limits do not hold'})"
+            for cores, pod, mid in sorted(used, key=lambda each: -each[0])
+            if cores >= _LEAST_NAMED_CORES
         ]
 
     def _follow_pods(self) -> None:

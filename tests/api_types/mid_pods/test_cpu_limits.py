@@ -180,7 +180,9 @@ def test_the_api_server_resizes_no_pod_with_amounts_of_the_pod_as_a_whole(of_pod
 
 @pytest.mark.parametrize(("asked", "floor"), [("0", 10), ("5m", 10), ("100m", 101)])
 def test_limits_stay_above_requests_as_the_qos_class_must_not_change(asked, floor):
-    assert only(container(request=asked)).floor_millis == floor
+    found = mid_pod(container(request=asked))
+    assert found.containers[0].floor_millis == floor
+    assert found.unlimited == ("native requests of cpu" if floor > 10 else "")
 
 
 @pytest.mark.parametrize(("mid", "cpu", "asked"), [("5", "5m", "0"), ("1000", "1", "1")])

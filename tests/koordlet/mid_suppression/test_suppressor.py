@@ -17,6 +17,7 @@ from koordlet.cluster.pods import PodTable
 from koordlet.collectors import pod_pressure
 from koordlet.collectors.interface import MeasuredValue
 from koordlet.mid_suppression import suppressor
+from koordlet.mid_suppression.planner import Change
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.samples import NODE, SYSTEM, SeriesKey, SeriesKind, UsageSample, pod_key
@@ -411,6 +412,16 @@ async def test_other_mid_pods_pay_for_usage_that_cannot_be_lowered_and_its_pod_i
     assert "shop/stubborn (" in message
     assert why in message
     assert "shop/a" not in message
+
+
+def test_a_pod_whose_native_request_holds_its_limit_up_is_named():
+    pod = limited("a", 4000, floor=2001)
+    mid = dataclasses.replace(pod.mid, unlimited="native requests of cpu")
+    node = Node(patched(dataclasses.replace(pod, mid=mid), Change(pod, {"c0": 2001}, is_lowering=True)))
+    node.plan(10)
+    ((reason, message),) = node.suppressor.problems()
+    assert reason == "UsageBeyondLimits"
+    assert message.endswith("shop/a (2 cores: native requests of cpu)")
 
 
 def test_a_limit_that_was_just_lowered_is_not_taken_for_one_that_does_not_hold():
