@@ -16,6 +16,7 @@ import logging
 import math
 import os
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -87,6 +88,8 @@ class Session:
         self._authentication = authentication.choose(to)
         self._warned: set[str] = set()
         self._date: list[str] = []
+        self._answered = 0.0
+        """Monotonic time of that date."""
 
     @property
     def server_time(self) -> dt.datetime | None:
@@ -95,6 +98,12 @@ class Session:
             return email.utils.parsedate_to_datetime(self._date[0]).astimezone(dt.UTC)
         except (IndexError, ValueError):
             return None
+
+    @property
+    def server_now(self) -> dt.datetime | None:
+        """Return the clock of the apiserver now: of its last answer, and the time since; None where it stated none."""
+        at_answer = self.server_time
+        return at_answer and at_answer + dt.timedelta(seconds=time.monotonic() - self._answered)
 
     @property
     def server(self) -> str:
@@ -185,7 +194,7 @@ class Session:
                 content=body,
                 extensions=self._extensions(call, read_seconds),
             ) as answer:
-                self._date = _values(answer, b"date")
+                self._date, self._answered = _values(answer, b"date"), time.monotonic()
                 if answer.status == HTTPStatus.UNAUTHORIZED and not last_attempt:
                     await answer.aread()
                     other = await self._authentication.after_refusal(used)

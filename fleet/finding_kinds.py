@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from api_types.mid_pods import cpu_limits
-from manager.mid_resource.reasons import CLOCK_WRONG, RESERVATION_IGNORED, TEXTS, Closed, Reason
+from manager.mid_resource.reasons import CLOCK_WRONG, MANAGER_CLOCK_WRONG, RESERVATION_IGNORED, TEXTS, Closed, Reason
 from manager.slo_config import evaluation
 
 _TROUBLE: Final = "operations/troubleshooting.md"
@@ -189,6 +189,8 @@ _ROWS: Final[tuple[tuple[str, Severity, str, str, str, Category], ...]] = (
      "choose a predictor by koordctl backtest", "concepts/prediction.md#calibrated-peaks",
      _PREDICTION),
     (CLOCK_WRONG, _WARNING, "the clock of the node is wrong",
+     "synchronize it, for example by NTP", _STALE, _REPORTS),
+    (MANAGER_CLOCK_WRONG, _WARNING, "the clock of the manager's own node is wrong, and that of the API server is used",
      "synchronize it, for example by NTP", _STALE, _REPORTS),
     (Closed.FROZEN.value, _WARNING, "no new Mid pod is admitted: midEmergency is freeze or drain",
      "remove midEmergency from the configuration", _EVICTION, _SCHEDULING),

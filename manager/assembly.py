@@ -34,7 +34,7 @@ class Components:
     ) -> None:
         self.cache = cache = ClusterStore()
         self.events = recorder = QueuedRecorder(api, telemetry, clock)
-        reporter = ConfigReporter(api, settings, recorder, telemetry, clock)
+        self.reporter = reporter = ConfigReporter(api, settings, recorder, telemetry, clock)
         self.config = ConfigController(
             api, settings, config_maps=cache.config_maps, reporter=reporter, telemetry=telemetry,
             on_change=self.add_nodes, schedule=self._schedule, clock=clock,

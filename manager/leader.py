@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import functools
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +27,8 @@ from manager.cache.object_watches import NodeMetricWatch, ObjectWatch
 from manager.cache.store import Availability, ConfigMapStore
 from manager.cache.work_queue import Lane
 from manager.metrics.telemetry import Telemetry
+from manager.mid_resource.decision import CLOCK_TOLERANCE
+from manager.mid_resource.reasons import MANAGER_CLOCK_WRONG
 from manager.settings import ManagerSettings
 from manager.slo_config import controller
 from manager.slo_config.controller import ConfigStep
@@ -35,6 +39,7 @@ READ_SECONDS = 3600.0
 """kopf misses a deletion while its watch has expired, and delivers nothing after a restore of etcd."""
 _HEARTBEAT_SECONDS = 0.2
 _SCHEMA_SECONDS = 300.0
+_CLOCK_SECONDS = 5.0
 _STUCK_SECONDS = 60.0  # an event loop that has not run for a minute does not recover
 
 
@@ -68,6 +73,51 @@ class Leadership:
         return None
 
 
+class ServerClock:
+    """Clock of this node, or that of the apiserver where they differ by more than a minute.
+
+    By a wrong clock of the manager's own node every sample would be too old, or of the future.
+    """
+
+    def __init__(self, api: session.Session) -> None:
+        self._api = api
+        self._ahead = dt.timedelta()
+        self._is_wrong = False
+        self._named: dt.datetime | None = None
+
+    def now(self) -> dt.datetime:
+        """Return the time by which ages are measured."""
+        own, of_server = clock.utc_now(), self._api.server_now
+        if of_server is None:
+            return own
+        self._ahead = own - of_server
+        self._is_wrong = abs(self._ahead) > (CLOCK_TOLERANCE / 2 if self._is_wrong else CLOCK_TOLERANCE)
+        return of_server if self._is_wrong else own
+
+    def seconds_ahead(self) -> float:
+        """Return the difference of the own clock from the apiserver's, which has the precision of a second."""
+        return self._ahead.total_seconds()
+
+    async def watch(self, show: Callable[[str, str | None], None], reporter: controller.ConfigReporter) -> None:
+        """Name a wrong clock to the probe, and in an Event each hour, until cancelled."""
+        while True:
+            now = self.now()
+            if not self._is_wrong:
+                show("clock", None)
+            else:
+                seconds, kind = abs(self.seconds_ahead()), "ahead" if self._ahead > dt.timedelta() else "behind"
+                fault = (
+                    f"the clock of the manager's own node ({socket.gethostname()}) is {seconds:.0f} s {kind} of the "
+                    f"apiserver's, want at most {CLOCK_TOLERANCE.total_seconds():.0f} s: ages are measured by the "
+                    "apiserver's; synchronize it, for example by NTP"
+                )
+                show("clock", fault)
+                if self._named is None or now - self._named >= dt.timedelta(seconds=READ_SECONDS):
+                    self._named = now
+                    await reporter.event("Warning", MANAGER_CLOCK_WRONG, fault)
+            await asyncio.sleep(_CLOCK_SECONDS)
+
+
 async def lead(
     to: connection.Connection,
     settings: ManagerSettings,
@@ -80,7 +130,9 @@ async def lead(
 ) -> None:
     """Lead until `stop` is set; `may_write` is checked before each write."""
     async with session.connect(to, user_agent="koord-manager", may_write=may_write) as api:
-        parts = assembly.Components(api, settings, telemetry, clock=clock.utc_now)
+        server_clock = ServerClock(api)
+        telemetry.clock_ahead.set_function(server_clock.seconds_ahead)
+        parts = assembly.Components(api, settings, telemetry, clock=server_clock.now)
         for lane in Lane:
             telemetry.queue_depth.labels(lane).set_function(functools.partial(parts.queue.depth, lane))
         telemetry.export_watch_ages()
@@ -104,6 +156,7 @@ async def lead(
                 for work in (
                     parts.events.run(), parts.config_queue.run(), parts.queue.run(), parts.spec_queue.run(),
                     parts.schema.run(_SCHEMA_SECONDS), parts.evictor.run(),
+                    server_clock.watch(leadership.show, parts.reporter),
                     read_hourly(
                         api, settings, parts.cache.config_maps, parts.add_everything
                     ),

@@ -165,6 +165,10 @@ class Telemetry:
             "koord_manager_node_clock_wrong", "1 for a node whose clock differs from the apiserver's by over a minute.",
             registry=registry,
         )  # fmt: skip
+        self.clock_ahead = Gauge(
+            "koord_manager_clock_ahead_seconds", "Difference of the leader's own clock from the apiserver's.",
+            registry=registry,
+        )  # fmt: skip
         self.dropped_fields = Gauge(
             "koord_manager_node_metric_dropped_fields", "Fields of this project that the NodeMetric CRD drops.",
             registry=registry,

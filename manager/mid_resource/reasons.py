@@ -62,6 +62,7 @@ PROBLEM_CODES: Final = {Effect.LAYER_IGNORED: "NodeStrategyIgnored", Effect.ADVI
 """Reason of the Event about a problem in an annotation or a label of a node, by the effect."""
 
 CLOCK_WRONG: Final = "NodeClockWrong"
+MANAGER_CLOCK_WRONG: Final = "ManagerClockWrong"
 """Reason of the Event about a node whose clock is wrong."""
 
 REDUCED: Final = "MidResourceReduced"

@@ -56,9 +56,10 @@ class ConfigReporter:
         self._overlaps: set[tuple[int, int]] = set()
 
     async def event(self, severity: Severity, reason: str, message: str) -> None:
-        """Record an Event on the ConfigMap, once it was read."""
-        if self._about is not None:
-            await self.recorder.event(self._about, severity, reason, message)
+        """Record an Event on the ConfigMap, also before it was read."""
+        name, namespace = self.settings.config_map, self.settings.namespace
+        about = self._about or Subject(resources.CONFIG_MAPS, name, "", namespace=namespace)
+        await self.recorder.event(about, severity, reason, message)
 
     async def post_events(
         self,

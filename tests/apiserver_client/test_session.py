@@ -345,6 +345,8 @@ async def test_the_clock_of_the_apiserver_is_that_of_its_last_answer(server):
             await objects.get(api, resources.NODES, "n")
             assert api.server_time == dt.datetime(2026, 10, 21, 7, 28, second, tzinfo=dt.UTC)
             assert api.server_time.utcoffset() == dt.timedelta(0)
+        await asyncio.sleep(0.05)
+        assert dt.timedelta(seconds=0.05) <= api.server_now - api.server_time < dt.timedelta(seconds=5)
 
 
 @pytest.mark.parametrize("dates", [[], ["yesterday"], [""]])

@@ -9,7 +9,7 @@ import threading
 import pytest
 from prometheus_client import CollectorRegistry
 
-from apiserver_client import backoff
+from apiserver_client import backoff, session
 from component_base import clock
 from manager import leader as leading
 from manager.cache import kopf_thread, object_watches
@@ -70,10 +70,10 @@ def add_node(server, name):
     server.add("nodes", {"metadata": {"name": name}, "status": {"capacity": have, "allocatable": have}})
 
 
-def report(server, name, peak):
+def report(server, name, peak, *, at=None):
     server.patch("nodemetrics", name, {"status": {
-        "updateTime": clock.utc_now().isoformat(), "allocated": allocated(), "prodPeakMetric": amounts(peak, "6k"),
-        "usage": used(),
+        "updateTime": (at or clock.utc_now()).isoformat(), "usage": used(),
+        "allocated": allocated(), "prodPeakMetric": amounts(peak, "6k"),
     }})  # fmt: skip
 
 
@@ -91,6 +91,26 @@ def mid_cpu(server, name):
 
 def _threshold_percent(server):
     return server.get("nodemetrics", "n1")["spec"]["midColocationPolicy"]["midCPUThresholdPercent"]
+
+
+@pytest.mark.parametrize("ahead", [dt.timedelta(minutes=16), dt.timedelta(minutes=-6)])
+async def test_a_wrong_clock_of_its_own_node_withdraws_nothing_and_is_named_as_its_own(monkeypatch, ahead):
+    def true_now(_=None):
+        return clock.utc_now() - ahead
+
+    monkeypatch.setattr(session.Session, "server_now", property(true_now))
+    async with cluster.running() as server:
+        server.now = true_now().replace(microsecond=0) - dt.timedelta(seconds=60)
+        add_node(server, "n1")
+        configure(server, {"enable": True})
+        async with leader(server) as status:
+            await until(lambda: server.get("nodemetrics", "n1"))
+            report(server, "n1", "2", at=true_now())
+            await until(lambda: mid_cpu(server, "n1") == "6000")
+            await until(lambda: status.problem and "the clock of the manager's own node" in status.problem)
+            await until(lambda: any(each["reason"] == "ManagerClockWrong" for each in server.all("events")))
+            assert status.metric("koord_manager_clock_ahead_seconds") == pytest.approx(ahead.total_seconds(), abs=2)
+            assert "NodeClockWrong" not in {each["reason"] for each in server.all("events")}
 
 
 async def test_events_become_node_metrics_and_mid_resources():
