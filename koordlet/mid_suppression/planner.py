@@ -187,6 +187,7 @@ class Planner:
 
     def note_usage(self, now: float, pods: Sequence[PodOnNode], newest: Mapping[SeriesKey, UsageSample]) -> float:
         """Return the CPU in cores that Mid pods use beyond their limits. A new limit counts once it has settled."""
+        beyond_limits = 0.0
         for pod in pods:
             state = self._state(pod)
             limits = sum(
@@ -199,14 +200,17 @@ class Planner:
             if now - state.limited_since >= SETTLED_SECONDS:
                 used = newest.get(pod_key(pod.uid))
                 state.beyond_limits_cores = max(used.cpu_cores - limits / 1000, 0.0) if used else 0.0
-        return math.fsum(self._state(pod).beyond_limits_cores for pod in pods)
+            beyond_limits += state.beyond_limits_cores
+        return beyond_limits
 
     def beyond_limits_cores(self, pod: PodOnNode) -> float:
         """Return the CPU that a Mid pod uses beyond its limits, in cores."""
         return self._state(pod).beyond_limits_cores
 
     def _state(self, pod: PodOnNode) -> _PodState:
-        return self._pods.setdefault(pod.uid, _PodState())
+        if (state := self._pods.get(pod.uid)) is None:
+            state = self._pods[pod.uid] = _PodState()
+        return state
 
     def _goal(self, now: float, threshold_percent: int, node: NodeCpu | None) -> _Goal | None:
         self.usage = self.recent.mean(now)

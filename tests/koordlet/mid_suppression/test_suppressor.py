@@ -221,6 +221,22 @@ async def test_an_api_server_that_fails_is_left_alone_for_as_long_as_it_asks(ser
     assert len(patches(server)) == 2
 
 
+async def test_after_an_api_server_was_busy_patches_go_on_at_half_the_pace(monkeypatch):
+    seconds, answers = [], [suppressor.SentResize(suppressor.ResizeOutcome.UNREACHABLE, "429", retry_after_seconds=20)]
+
+    async def send(_api, change):
+        seconds.append(node.now)
+        node.view.pods.put(patched(change.pod, change))
+        return answers.pop() if answers else suppressor.SentResize(suppressor.ResizeOutcome.PATCHED)
+
+    monkeypatch.setattr(suppressor, "send", send)
+    node = Node(*(limited(f"p{index:02}", 200) for index in range(40)))
+    for _ in range(60):
+        await node.suppressor.send(None, node.plan())
+    assert seconds[1] - seconds[0] >= 20
+    assert [seconds.count(second) for second in sorted(set(seconds))][1:] == [5] * 7 + [4]
+
+
 async def test_while_a_plan_is_sent_samples_count_and_nothing_else_is_planned(monkeypatch):
     """An API server that answers late must not make one second of load count for all of that time."""
     answered = asyncio.Event()
