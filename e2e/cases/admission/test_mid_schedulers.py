@@ -36,7 +36,9 @@ class Server(NamedTuple):
     api: Connection
 
 
-@pytest.fixture(scope="module", params=[*agreement.policy_apis("none")[:1], *agreement.policy_apis("policy")])
+@pytest.fixture(scope="module", params=[
+    *agreement.policy_apis("none")[:1], *agreement.policy_apis("webhook")[:1], *agreement.policy_apis("policy"),
+])  # fmt: skip
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     mode, served = request.param
     with agreement.running([], **served.flags) as (plane, api):
@@ -108,8 +110,9 @@ def test_a_pod_that_requests_mid_is_refused_with_another_scheduler_and_created_w
     assert "pod example requests" in refusal
     assert f"its spec.schedulerName is {seen}, which knows no mid-quota" in refusal
     assert "want koord-scheduler: set" in refusal
-    is_rewritten = server.mode == "policy" and seen == "default-scheduler"
+    is_rewritten = server.mode != "none" and seen == "default-scheduler"
     assert ("spec.priorityClassName to koord-mid" in refusal) == is_rewritten
+    assert "did not run" not in refusal
     assert _scheduler(server, {**pod, "spec": {**pod["spec"], "schedulerName": "koord-scheduler"}}) == "koord-scheduler"
 
 
@@ -118,7 +121,10 @@ def test_admission_has_replaced_the_default_scheduler_before(server: Server) -> 
     if server.mode == "policy":
         assert _scheduler(server, pod) == "koord-scheduler"
     else:
-        assert REFUSED in _refusal(server, pod)
+        refusal = _refusal(server, pod)
+        assert REFUSED in refusal
+        assert ("the admission rules did not run" in refusal) == (server.mode == "webhook")
+        assert "spec.priorityClassName to" not in refusal
 
 
 def test_other_pods_keep_their_schedulers(server: Server) -> None:
