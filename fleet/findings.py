@@ -180,11 +180,8 @@ def fleet_findings(snapshot: FleetSnapshot) -> list[Finding]:
 def node_findings(node: NodeState, usage_limits: Mapping[str, float]) -> Iterator[Finding]:
     """Yield the findings about one node, notes among them; `usage_limits` are those of the cluster."""
     about = (node.name,)
-    hot = [
-        f"{resource} {used:.0f} %, limit {limit:g} %"
-        for resource, limit in (usage_limits if node.usage_limits is None else node.usage_limits).items()
-        if usage_limits and (used := node.used_percent(resource) or 0.0) > limit > 0
-    ]
+    above = node.above(usage_limits).items()
+    hot = [f"{resource} {used:.0f} %, limit {limit:g} %" for resource, (used, limit) in above]
     if hot:
         yield Finding(KINDS["NodesAboveThreshold"], about, ", ".join(hot))
     if node.short and (node.short_seconds is None or node.short_seconds >= LONG.total_seconds()):

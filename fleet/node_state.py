@@ -93,6 +93,12 @@ class NodeState:
         """Return the usage of `cpu` or `memory` in percent of the allocatable."""
         return percent(getattr(self.used, of), getattr(self.allocatable, of))
 
+    def above(self, limits: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+        """Return usage and limit in percent of each resource above its limit; an own limit replaces the cluster's."""
+        own = limits if self.usage_limits is None or not limits else self.usage_limits
+        used = {resource: (self.used_percent(resource) or 0.0, limit) for resource, limit in own.items()}
+        return {resource: pair for resource, pair in used.items() if pair[0] > pair[1] > 0}
+
 
 def percent(part: int | None, whole: int | None) -> float | None:
     """Return a share in percent; None where one of both is not known, or the whole is 0."""

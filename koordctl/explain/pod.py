@@ -7,6 +7,7 @@ record of the newest decision. A reason of both is counted once, with the number
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,11 +22,13 @@ from fleet.pod_state import PodState
 from fleet.wire import WireCondition
 from koordctl.cli.answer import Answer, Column, Table, age, cores, gib
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts, part
+from koordctl.explain.room import Room
 
 KUBE_SCHEDULER: Final = "kube-scheduler"
 _LONGEST_MESSAGE: Final = 8_000
+_MOST_ROOMS: Final = 2
 _GROUP: Final = re.compile(r"(\d{1,6}) (.+?)(?=, \d{1,6} |\. |\.?$)")
-_INSUFFICIENT: Final = "Insufficient "
+INSUFFICIENT: Final = "Insufficient "
 _SHOWN_UNITS: Final = {names.MID_CPU: 1_000, names.MID_MEMORY: 2**30}
 """A core and a GiB."""
 
@@ -75,8 +78,8 @@ def _nearest_mid(reason: str, count: int, mid: Amounts, nodes: Sequence[NodeStat
 
     A node with enough left does not take the pod for another reason, unless fewer nodes than `count` are short by now.
     """
-    resource = reason.removeprefix(_INSUFFICIENT)
-    if not reason.startswith(_INSUFFICIENT) or resource not in names.MID_RESOURCES:
+    resource = reason.removeprefix(INSUFFICIENT)
+    if not reason.startswith(INSUFFICIENT) or resource not in names.MID_RESOURCES:
         return Miss()
     remaining = ((_amount(node.mid.minus(node.mid_requests), resource), node.name) for node in nodes)
     amounts = [(max(amount, 0), name) for amount, name in remaining if amount is not None]
@@ -89,7 +92,7 @@ def _nearest_mid(reason: str, count: int, mid: Amounts, nodes: Sequence[NodeStat
     if short <= 0:
         return Miss(name, f"{name} has {_shown(resource, most)} left now: enough")
     text = f"{name} has {_shown(resource, most)} left, short by {_shown(resource, short)}"
-    return Miss(name, text, _fits_if(name, resource, most))
+    return Miss(name, text)
 
 
 def _fits_if(name: str, resource: str, amount: int) -> str:
@@ -123,9 +126,16 @@ def _recorded_groups(rejected: Nodes, estimate: Mapping[str, int], mid: Amounts)
 def _miss(node: Mapping[str, Any], estimate: Mapping[str, int], mid: Amounts) -> tuple[float, Miss]:
     """Return how far a node is from taking the pod, 0 is the nearest, and the sentence."""
     name = str(node.get("node"))
-    inputs = (node.get("inputs") or {}).get(node.get("plugin")) or {}
-    for distance, miss in (*_over_limit(name, inputs, estimate), *_short_of_mid(name, inputs, mid)):
-        return distance, miss
+    every = [columns or {} for columns in (node.get("inputs") or {}).values()]
+    misses = [
+        miss
+        for columns in every
+        for miss in (*_over_limit(name, columns, estimate), *_short_of_mid(name, columns, mid))
+    ]
+    if misses:  # a pod fits where nothing is short of all of it
+        distance, miss = max(misses, key=lambda pair: pair[0])
+        parts = [other.fits_if for _, other in misses]
+        return distance, miss._replace(fits_if=" and ".join(parts) if all(parts) else "")
     seconds = node.get("reportAgeSeconds")
     if isinstance(seconds, int | float):
         return float(seconds), Miss(name, f"{name}: report {age(seconds)} old")
@@ -133,33 +143,28 @@ def _miss(node: Mapping[str, Any], estimate: Mapping[str, int], mid: Amounts) ->
 
 
 def _over_limit(name: str, inputs: Mapping[str, Any], estimate: Mapping[str, int]) -> Iterator[tuple[float, Miss]]:
-    """Yield the resource that is most above its limit with the pod, for the plugin that has these inputs."""
+    """Yield each resource that is above its limit with the pod, for the plugin that has these inputs."""
     usage, whole, limits = (inputs.get(key) or {} for key in ("usage", "allocatable", "limitPercent"))
-    over = []
     for resource, limit in limits.items():
         total = whole.get(resource) or 0
-        if limit and total:
-            percent = 100 * ((usage.get(resource) or 0) + estimate.get(resource, 0)) / total
-            over.append((percent - limit, resource, percent, limit))
-    if over and max(over)[0] > 0:
-        excess, resource, percent, limit = max(over)
-        text = f"{name}: {resource} {percent:.0f} % with the pod, limit {limit:.0f} %"
-        yield excess, Miss(name, text, f"{name} used {excess:.0f} % less of its {resource}")
+        percent = 100 * ((usage.get(resource) or 0) + estimate.get(resource, 0)) / total if total else 0.0
+        excess = percent - limit
+        if limit and excess > 0:
+            text = f"{name}: {resource} {percent:.0f} % with the pod, limit {limit:.0f} %"
+            yield excess, Miss(name, text, f"{name} used {math.ceil(excess)} % less of its {resource}")
 
 
 def _short_of_mid(name: str, inputs: Mapping[str, Any], mid: Amounts) -> Iterator[tuple[float, Miss]]:
-    """Yield the Mid resource that is short on a node by its newest report."""
+    """Yield each Mid resource that is short on a node by its newest report."""
     remaining = inputs.get("midLeft") or {}
-    short = []
     for resource in names.MID_RESOURCES:
-        amount, request = remaining.get(resource), _amount(mid, resource)
-        if amount is not None and request and amount < request:
-            short.append(((request - amount) / request, resource, max(int(amount), 0), request))
-    if short:
-        share, resource, amount, request = max(short)
-        missing = _shown(resource, int(request) - amount)
-        text = f"{name} has {_shown(resource, amount)} left by its newest report, short by {missing}"
-        yield 100 * share, Miss(name, text, _fits_if(name, resource, amount))
+        left, request = remaining.get(resource), _amount(mid, resource)
+        if left is not None and request and left < request:
+            amount = max(int(left), 0)
+            missing = _shown(resource, int(request) - amount)
+            text = f"{name} has {_shown(resource, amount)} left by its newest report, short by {missing}"
+            fits = "" if inputs.get("midClosed") else _fits_if(name, resource, amount)
+            yield 100 * (request - amount) / request, Miss(name, text, fits)
 
 
 _SCHEDULED: Final = "PodScheduled"
@@ -210,6 +215,8 @@ class ExplainedPod:
     """Decisions of the scheduler plugin, newest first; none without a record."""
     nodes: Sequence[NodeState] = ()
     eviction: Sequence[str] = ()
+    rooms: Sequence[Room] = ()
+    """What would fit by its requests, on the nearest nodes."""
     mid_of_namespace: str = ""
     """What its namespace holds of Mid resources, as a sentence; empty for a pod without them, or a record."""
     state: PodState = field(init=False)
@@ -248,6 +255,7 @@ def answer(explained: ExplainedPod, most_nodes: int, notes: Sequence[str] = ()) 
     if shown:
         tables.append(_node_table(shown))
     fits = [group.nearest.fits_if for group in rejections if group.nearest.fits_if]
+    fits += map(str, explained.rooms[:_MOST_ROOMS])
     tail = []
     if len(shown) < len(nodes):
         tail.append(f"and {len(nodes) - len(shown)} more nodes (--nodes 0 shows all)")

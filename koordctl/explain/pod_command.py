@@ -7,21 +7,23 @@ import http
 import json
 import urllib.parse
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from click import Argument, Option
 
-from api_types.kubernetes import pods
-from apiserver_client import errors, objects, resources
+from api_types import names
+from api_types.kubernetes import pods, quantities
+from apiserver_client import errors, objects, resources, session
 from fleet import mid_explanation, port_forward, wire
 from fleet.findings import SCHEDULER
+from fleet.node_state import NodeState
 from fleet.port_forward import CannotForward, PodPort
 from fleet.reading import Reader
 from koordctl.cli import command, flags
 from koordctl.cli.answer import Answer
-from koordctl.explain import pod
+from koordctl.explain import pod, room
 from manager import lease
 from manager.cache import store
 from manager.mid_resource import decision
@@ -31,6 +33,8 @@ from scheduler_plugin.settings import SchedulerPluginSettings
 
 _DEBUG_PORT: Final[int] = SchedulerPluginSettings.model_fields["debug_port"].default
 _NODES_SHOWN: Final = 10
+_MOST_READ: Final = 5
+"""Nodes that are read: those with the least missing by their reports."""
 
 
 class _Name(NamedTuple):
@@ -82,6 +86,7 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
         raise errors.DecodeError(f"pod {name.namespace}/{name.name}: {error}") from error
     record = await _record(options, reader, name)
     nodes = () if subject.spec.node_name else await reader.nodes()
+    fitting = await _rooms(options, reader, raw, conditions, nodes or ())
     explained = pod.ExplainedPod(
         subject,
         reader.now,
@@ -89,10 +94,40 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
         record.decisions,
         nodes or (),
         await _eviction(reader, subject.spec.node_name) if subject.spec.node_name else (),
+        fitting,
         record.mid_of_namespace,
     )
     unread = command.missing_rights(reader)
     return pod.answer(explained, max(options.nodes, 0), [*record.lacks, *unread])
+
+
+async def _rooms(
+    options: Namespace,
+    reader: Reader,
+    raw: Mapping[str, Any],
+    conditions: Sequence[wire.WireCondition],
+    nodes: Sequence[NodeState],
+) -> Sequence[room.Room]:
+    """Return what would fit by requests, where kube-scheduler wrote that they are insufficient."""
+    if not any(pod.INSUFFICIENT in (condition.message or "") for condition in conditions):
+        return ()
+    with contextlib.suppress(quantities.InvalidQuantity), reader.attempt("nodes"):
+        requests = pods.requests(msgspec.convert(raw["spec"], pods.PodSpec))
+        limits = await reader.usage_limits(options.suite_namespace)
+        wanted = {mid: requests.get(mid) for mid in names.MID_RESOURCES}
+        return await rooms(reader.api, raw, room.nearest(wanted, nodes, limits))
+    return ()
+
+
+async def rooms(api: session.Session, raw: Mapping[str, Any], near: Iterable[NodeState]) -> Sequence[room.Room]:
+    """Read the nodes that are nearest, with their pods; return what fits there. Raises errors.ApiServerError."""
+    found = []
+    for state, _ in zip(near, range(_MOST_READ), strict=False):
+        node = await objects.get(api, resources.NODES, state.name)
+        selector = f"spec.nodeName={state.name}"
+        on_node = await objects.list_all(api, resources.PODS, field_selector=selector)
+        found.append(room.room(raw, node, on_node.items, state))
+    return [made for made in found if made]
 
 
 def _name(text: str, namespace: str) -> _Name:
@@ -110,6 +145,8 @@ async def _record(options: Namespace, reader: Reader, name: _Name) -> _Record:
             reader.api, resources.LEASES, SCHEDULER, namespace=options.suite_namespace, decode=lease.Lease
         )
         holder = (leader.spec.holder_identity or "").partition("_")[0]
+    if not holder and any(gap.is_right for gap in reader.unread):
+        return _Record()  # the missing right is named
     if not holder:
         lack = f"no decision record: the Lease {options.suite_namespace}/{SCHEDULER} has no holder to ask"
         return _Record(lacks=[lack])
@@ -117,6 +154,9 @@ async def _record(options: Namespace, reader: Reader, name: _Name) -> _Record:
     try:
         async with port_forward.open_forward(to, command.caller(options)) as forward:
             response = await forward.get(f"/debug/pods/{urllib.parse.quote(f'{name.namespace}/{name.name}')}?nodes=0")
+        if response.status == http.HTTPStatus.NOT_FOUND:
+            before = "kube-scheduler refused all nodes before it asked the plugin, or the record is too old"
+            return _Record(lacks=[f"no decision record: {before}"])
         page = _page(response.status, response.body.decode(errors="replace"), str(to))
     except CannotForward as error:
         return _Record(lacks=[f"no decision record, only what kube-scheduler wrote to the pod: {error}"])

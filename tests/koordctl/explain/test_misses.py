@@ -157,8 +157,11 @@ def test_only_a_mid_resource_that_is_insufficient_has_a_nearest_miss(reason):
     ],
 )  # fmt: skip
 def test_a_pod_fits_only_where_a_tenth_of_a_core_is_left(left, shown, fits):
-    found = short_of_cpu(left)
-    assert found.text == f"a has {shown} cores left, short by {(11_000 - max(left, 0)) / 1000:.1f} cores"
+    found = short_of_mid((left, 9 * GIB), wanted=WANTED)
+    assert (
+        found.text
+        == f"a has {shown} cores left by its newest report, short by {(11_000 - max(left, 0)) / 1000:.1f} cores"
+    )
     assert found.fits_if == (f"the pod requested at most {fits} cores of {names.MID_CPU} (a now)" if fits else "")
 
 
@@ -171,7 +174,9 @@ def test_what_fits_of_the_memory_is_rounded_down(left, shown, fits):
 
 def test_the_resource_that_is_most_above_its_limit_is_named():
     found = over_limit(load({"cpu": 70, "memory": 80}, {"cpu": 100, "memory": 100}, {"cpu": 65, "memory": 60}))
-    assert found == pod.Miss("a", "a: memory 80 % with the pod, limit 60 %", "a used 20 % less of its memory")
+    assert found == pod.Miss(
+        "a", "a: memory 80 % with the pod, limit 60 %", "a used 5 % less of its cpu and a used 20 % less of its memory"
+    )
 
 
 def test_the_node_that_is_least_above_its_own_limit_is_the_nearest():
@@ -184,5 +189,11 @@ def test_the_mid_resource_with_the_largest_missing_share_is_named():
     assert found == pod.Miss(
         "a",
         "a has 5.0 cores left by its newest report, short by 5.0 cores",
-        "the pod requested at most 5.0 cores of kubernetes.io/mid-cpu (a now)",
+        "the pod requested at most 5.0 cores of kubernetes.io/mid-cpu (a now) and "
+        "the pod requested at most 6.0 GiB of kubernetes.io/mid-memory (a now)",
     )
+
+
+def test_a_node_that_lacks_all_of_one_resource_has_no_request_that_fits():
+    """Of 3 cores and 40 GiB, with 8.3 GiB left and no core, less memory alone does not fit."""
+    assert short_of_mid((0, 8 * GIB + GIB // 3), wanted=Amounts(3_000, 40 * GIB)).fits_if == ""
