@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from api_types import names
+from api_types.colocation import document as colocation_document
 from api_types.kubernetes import yaml_text
 from manager.slo_config import evaluation
 
@@ -30,7 +31,15 @@ def read(file: str) -> str:
 
 
 def read_document(file: str) -> str:
-    """Read a colocation-config document, also out of a ConfigMap manifest. Raises Unusable."""
+    """Read a colocation-config document that sets a key, also out of a ConfigMap manifest. Raises Unusable."""
+    text = _document(file)
+    config = colocation_document.read_config(text).config
+    if config is not None and not config.model_fields_set:
+        raise Unusable(f"{file}: the document sets no key, which changes nothing; {evaluation.OFF}")
+    return text
+
+
+def _document(file: str) -> str:
     text = read(file)
     try:
         manifests = list(_objects(text))

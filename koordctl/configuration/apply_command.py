@@ -53,10 +53,6 @@ def run(options: Namespace) -> int:
     reading = colocation_document.read_config(text)
     if config_problem.refuses(reading.problems):
         return command.show(options, check_command.answer(options.file, reading))
-    if reading.config is None or not reading.config.model_fields_set:
-        return command.fail(
-            f"{options.file}: the document sets no key, which changes nothing; {evaluation.OFF}", NOTHING
-        )
     advice = [problem.with_effect() for problem in reading.problems]
     return command.run(options, lambda reader, options: _apply(reader, options, text, advice), command.check_terminal)
 

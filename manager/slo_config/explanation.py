@@ -104,8 +104,8 @@ def head(explained: StrategyExplanation) -> Iterator[str]:
     subject = f"node {explained.node}" if explained.node else "a node without labels and annotations"
     yield f"{subject}: {participation(explained)}"
     yield f"{explained.source}: {evaluation.summary(explained.outcome, kept_in=explained.kept_in)}"
-    refused = explained.outcome.state is evaluation.State.REFUSED
-    yield from (f"  {problem.with_effect()}" for problem in explained.outcome.problems if refused)
+    unused = explained.outcome.state is not evaluation.State.APPLIED
+    yield from (f"  {problem.with_effect()}" for problem in explained.outcome.problems if unused)
     if explained.strategy is None:
         return
     yield ""
