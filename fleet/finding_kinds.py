@@ -32,7 +32,8 @@ _NOTHING: Final = "nothing to do"
 _EXPLAIN: Final = "koordctl explain node NODE"
 _DESCRIBE: Final = "kubectl -n NAMESPACE describe configmap slo-controller-config"
 _PUT_BACK: Final = (
-    "kubectl -n NAMESPACE get configmap koord-manager-last-good-config -o yaml | koordctl config apply --yes -"
+    "kubectl -n NAMESPACE get configmap koord-manager-last-good-config -o yaml | koordctl config apply "
+    "--suite-namespace NAMESPACE --yes -"
 )
 _CONFIG: Final = "koordctl explain config NODE"
 _LEASE: Final = "check that a manager leads: kubectl -n NAMESPACE get lease koord-manager"
