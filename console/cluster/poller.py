@@ -62,6 +62,7 @@ class Poller:
         """Replaced as a whole by the thread."""
         self.first = threading.Event()
         """Set once the first attempt has ended."""
+        self._replaced = threading.Condition()
         self._to = to
         self._interval_seconds = interval_seconds
         self._timeouts = session.Timeouts(read=request_timeout_seconds, request=request_timeout_seconds)
@@ -90,6 +91,18 @@ class Poller:
         """Return the newest snapshot, and have another one read if it is time."""
         self._loop.call_soon_threadsafe(self._requested.set)
         return self.view
+
+    def wait_for_next(self, view: FleetView, seconds: float) -> None:
+        """Wait until another snapshot than this one was read, or its read failed; at most so long."""
+        if not self.is_alive():
+            return
+        with self._replaced:
+            self._replaced.wait_for(lambda: self.view is not view, seconds)
+
+    def _replace(self, view: FleetView) -> None:
+        with self._replaced:
+            self.view = view
+            self._replaced.notify_all()
 
     async def detail(self, key: tuple[str, ...], read: Read[T]) -> T:
         """Return what `read` returns, once for all callers of some seconds.
@@ -122,7 +135,7 @@ class Poller:
                     if not self._always:
                         await self._requested.wait()  # a request during the pause counts
         except errors.ApiServerError as error:
-            self.view = FleetView(error=str(error))
+            self._replace(FleetView(error=str(error)))
             self.first.set()
             self._api.set_exception(error)
 
@@ -133,12 +146,12 @@ class Poller:
             snapshot = await Reader(api, now).snapshot(self.namespace)
         except errors.ApiServerError as error:
             log.warning("no snapshot of %s: %s; trying again", self.server, error)
-            self.view = dataclasses.replace(self.view, error=str(error))
+            self._replace(dataclasses.replace(self.view, error=str(error)))
             self.first.set()
             return max(self._interval_seconds, error.retry_after_seconds or 0.0)
         took = time.monotonic() - began
         pause = max(self._interval_seconds, _PAUSE_FACTOR * took)
-        self.view = FleetView(snapshot, took, _LATE_INTERVALS * (pause + took)).prepared()
+        self._replace(FleetView(snapshot, took, _LATE_INTERVALS * (pause + took)).prepared())
         if snapshot.nodes is not None:
             self.history.record(now.timestamp(), snapshot.nodes)
         self.first.set()

@@ -95,7 +95,8 @@ class CpuHistory:
         finally:
             await client.close()
         points = [HistoryPoint(at, tuple(values.get(at) for values in series)) for at in steps]
-        return [point for point in points if any(value is not None for value in point.values)]
+        known = [at for at, point in enumerate(points) if any(value is not None for value in point.values)]
+        return points[known[0] : known[-1] + 1] if known else []  # a gap between them is one in the chart
 
 
 async def _values(client: PrometheusClient, query: str, steps: range) -> Mapping[float, float]:

@@ -116,7 +116,7 @@ def _rows(nodes: Sequence[NodeState]) -> list[dict[str, Any]]:
             "mid": mid[row],
             "mid_requests": requested[row],
             "memory": shown.percent_text(node.used_percent("memory")),
-            "age": shown.age(node.sample_age_seconds),
+            "sample": node.sample,
             "sign": shown.mid_sign(node),
         }
         for row, node in enumerate(nodes)

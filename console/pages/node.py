@@ -117,7 +117,6 @@ def _facts(node: NodeState) -> list[tuple[str, str]]:
         ("memory used", f"{shown.gib(node.used.memory)} of {shown.gib(node.allocatable.memory)} GiB"),
         ("Mid requested", f"{shown.cores(node.mid_requests.cpu)} cores, {shown.gib(node.mid_requests.memory)} GiB"),
         ("predictor", f"{node.predictor or shown.UNKNOWN}; {pods}"),
-        ("report", f"{shown.age(node.sample_age_seconds)} old"),
     ]
 
 

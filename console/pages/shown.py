@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -97,9 +98,17 @@ def descending(value: float | None) -> float:
 
 
 def thinned(points: Sequence[HistoryPoint], most: int) -> Sequence[HistoryPoint]:
-    """Return at most `most` points, evenly spread, the newest among them."""
+    """Return at most `most` points, evenly spread, the newest among them, and one of no value in each gap."""
     step = -(-len(points) // most) or 1
-    return points[::-step][::-1]
+    spread = points[::-step][::-1]
+    lengths = [after.time_seconds - before.time_seconds for before, after in itertools.pairwise(spread)]
+    parts: list[HistoryPoint] = list(spread[:1])
+    for at, (length, point) in enumerate(zip(lengths, spread[1:], strict=True)):
+        beside = [*lengths[max(at - 1, 0) : at], *lengths[at + 1 : at + 2]]
+        if beside and (length > 3 * max(beside) or length > 10 * min(beside)):  # old points are five times as far apart
+            parts.append(HistoryPoint(point.time_seconds - length // 2, (None,) * len(point.values)))
+        parts.append(point)
+    return parts
 
 
 def is_fine(finding: Finding) -> bool:

@@ -208,8 +208,13 @@ class PagesApp:
 
     async def _view(self) -> FleetView:
         view = self._poller.newest()
-        if view.currency(clock.utc_now()) is Currency.LOADING:
+        currency = view.currency(clock.utc_now())
+        if currency is Currency.LOADING:
             await asyncio.to_thread(self._poller.first.wait, _FIRST_SECONDS)
+        elif (
+            currency is Currency.STALE and not view.error
+        ):  # no request came for a while, such as of a page that was asleep
+            await asyncio.to_thread(self._poller.wait_for_next, view, _DETAIL_SECONDS)
         return self._poller.view
 
     async def _manager_events(self, now: dt.datetime) -> tuple[Any, str]:
@@ -247,13 +252,16 @@ class PagesApp:
             "currency": currency.value,
             "data_time": shown.clock_time(snapshot.time) if snapshot else "",
             "data_age": shown.age(view.age_seconds(now)),
+            "age": lambda time: shown.age((now - time).total_seconds() if time else None),
             "error": view.error,
             "unread": [gap for gap in snapshot.unread if gap.is_right] if snapshot else [],
             "no_right": snapshot is not None and snapshot.nodes is None,
             "problem": "",
             "prometheus_problem": "",
             "prometheus_points": [],
-            "poll_seconds": 2 if currency is Currency.LOADING else 15,
+            "poll_seconds": 2
+            if currency is Currency.LOADING or (currency is Currency.STALE and not view.error)
+            else 15,
         }
         content = _templates().get_template(template).render({**shared, **values})
         return HTMLResponse(content, status)

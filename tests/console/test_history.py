@@ -1,11 +1,13 @@
 """A value a minute for two hours, one in five minutes for a day, and a bounded memory."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 
 from console.history.memory import MOST_NODES, History
+from console.pages import shown
 from fleet.node_state import Amounts, NodeState
 
 pytestmark = pytest.mark.slow
@@ -82,3 +84,22 @@ def test_the_history_of_a_late_date_is_the_same():
         history.record(time, [node()])
     assert [point.time_seconds for point in history.fleet_points("cpu")] == [late - 60, late]
     assert [point.time_seconds for point in history.node_points("a", "cpu")] == [late - 60, late]
+
+
+def test_a_time_without_samples_is_a_gap_and_no_line():
+    history = History()
+    for minute in (*range(600, 605), *range(630, 635)):
+        history.record(60 * minute, [node()])
+    points = shown.thinned(history.fleet_points("cpu"), 120)
+    gap = [point for point in points if point.values[0] is None]
+    assert [60 * 604 < point.time_seconds < 60 * 630 for point in gap] == [True]
+    assert all(value is None for value in gap[0].values)
+
+
+def test_old_points_that_are_further_apart_are_no_gap():
+    history = History()
+    for minute in range(600, 900):
+        history.record(60 * minute, [node()])
+    points = history.fleet_points("cpu")
+    assert len({after.time_seconds - before.time_seconds for before, after in itertools.pairwise(points)}) > 1
+    assert all(point.values[0] is not None for point in shown.thinned(points, 120))

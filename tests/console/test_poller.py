@@ -7,11 +7,14 @@ import datetime as dt
 import pytest
 
 from apiserver_client import connection, errors
+from component_base import clock
 from console.cluster import poller as poller_module
 from console.cluster import reading
 from console.cluster.poller import Poller
+from console.web.app import PagesApp
 from fleet.reading import Reader
 from manager.slo_config import evaluation
+from tests.console import browsers
 from tests.fakes import apiserver
 from tests.fleet import cluster
 
@@ -205,3 +208,18 @@ async def test_of_unreadable_pods_the_first_one_is_named():
     assert unread.what == "2 pods"
     assert "one" in unread.why
     assert "two" not in unread.why
+
+
+async def test_a_page_that_wakes_up_shows_a_new_snapshot_and_ages_by_the_clock(monkeypatch):
+    now = dt.datetime.fromisoformat(cluster.NOW)
+    monkeypatch.setattr(clock, "utc_now", lambda: now)
+    async with polling(interval_seconds=0.01) as (_, poller):
+        await first(poller)
+        old = poller.view
+        now += dt.timedelta(minutes=25)
+        pages = PagesApp(poller, browsers.no_records).app("")
+        async with browsers.client(pages) as client:
+            text = (await client.get("/")).text
+        assert poller.view is not old
+        assert "Stale" not in text
+        assert "25 m" in text, "the age of the report"
