@@ -1,18 +1,23 @@
 """Who goes first, and what a tenant can do about it."""
 
 import datetime as dt
+import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_types import names
-from manager.mid_resource.eviction import planning, pods
+from api_types.colocation import controller_config as slo
+from manager.mid_resource.eviction import planning, pods, policy
 from manager.mid_resource.eviction.pods import Candidate
-from manager.mid_resource.eviction.shortage import Trigger
+from manager.mid_resource.eviction.shortage import Observation, Trigger
 from tests.manager.conftest import mid_pod
 
 NEED = {names.MID_CPU: 1000}
+NOW = dt.datetime(2026, 11, 29, tzinfo=dt.UTC)
+POLICY = policy.from_keys(slo.ColocationConfig(mid_eviction=slo.ClusterMidEviction(mode="evict")))
 
 
 def candidate(name, cpu=1000, *, namespace="a", priority=7000, annotation=0, label=None, over=0, protected=""):
@@ -136,8 +141,6 @@ def seen(triggers=(Trigger.MID_CPU,), *, node_uid="node-uid", evicted=(), usage=
     document = mid_pod("p")
     for key, value in pod.items():
         document[key] = document[key] | value
-    import msgspec
-
     decoded = msgspec.convert(document, pods.EvictablePod)
     return pods.node_pods([decoded], node_uid, usage or {}, triggers, evicted)
 
@@ -203,3 +206,82 @@ def test_pods_that_terminate_or_were_evicted_leave_and_others_are_no_pods_of_mid
     assert seen(spec={"containers": [{"resources": {"requests": {"cpu": "1"}}}], "priority": 9000}).staying == ()
     odd = seen(metadata={"deletionTimestamp": "2026-11-21T12:00:30Z", "deletionGracePeriodSeconds": -5}).leaving
     assert odd[0].leaving_since is None
+
+
+PRIORITIES = (
+    None,
+    0,
+    -5,
+    3000,
+    3999,
+    4000,
+    5000,
+    6999,
+    7000,
+    7500,
+    7999,
+    8000,
+    8999,
+    9000,
+    9999,
+    10_000,
+    2_000_000_000,
+)
+CLASSES = (None, "koord-prod", "koord-mid", "koord-batch", "koord-free", "", "x")
+
+
+def drawn(draw, index):
+    """Return a pod of any priority, label, owner and phase."""
+    annotations, owners = {}, []
+    if draw.random() < 0.15:
+        annotations["kubernetes.io/config.mirror"] = "x"
+    if draw.random() < 0.2:
+        annotations["koordinator.sh/eviction-policy"] = draw.choice(["[]", '["MemoryEvict"]', "x"])
+    if draw.random() < 0.2:
+        annotations["koordinator.sh/eviction-priority"] = draw.choice(["-1", "99999999999", "5", "x"])
+    if draw.random() < 0.2:
+        kind, controls = draw.choice(["DaemonSet", "ReplicaSet", "Node"]), draw.choice([True, None])
+        owners = [{"kind": kind, "name": "o", "uid": "node-uid", "controller": controls}]
+    label = draw.choice(CLASSES)
+    requests = {
+        mid: draw.choice(["0", "100", "1e3", "5k", "0005"]) for mid in names.MID_RESOURCES if draw.random() < 0.7
+    }
+    return {
+        "metadata": {
+            "name": f"p{index}", "uid": f"u{index}", "namespace": draw.choice("ab"), "annotations": annotations,
+            "ownerReferences": owners, "labels": {} if label is None else {"koordinator.sh/priority-class": label},
+            **({"deletionTimestamp": "2026-11-29T00:00:00Z"} if draw.random() < 0.2 else {}),
+        },
+        "spec": {"priority": draw.choice(PRIORITIES), "containers": [{"resources": {"requests": requests}}]},
+        "status": {
+            "phase": draw.choice(["Running", "Running", "Pending", "Succeeded", "Failed"]),
+            "startTime": draw.choice(["2026-01-01T00:00:00Z"] * 9 + [None]),
+        },
+    }  # fmt: skip
+
+
+def test_the_chosen_pod_is_never_prod_nor_static_nor_of_a_daemon_set_nor_ended_nor_leaving():
+    draw, chosen = random.Random(7), 0
+    for _ in range(4000):
+        wire = {f"u{index}": drawn(draw, index) for index in range(draw.randint(0, 8))}
+        listed = [msgspec.convert(pod, pods.EvictablePod) for pod in wire.values()]
+        usage = {f"{pod.metadata.namespace}/{pod.metadata.name}": draw.randint(0, 5000) for pod in listed}
+        calculated, allocated = ({mid: draw.randint(0, most) for mid in names.MID_RESOURCES} for most in (3000, 20_000))
+        shown = Observation(NOW, calculated, allocated, 10_000, draw.randint(0, 11_000), draw.randint(0, 5000))
+        triggers = set(draw.sample(list(Trigger), draw.randint(1, 3)))
+        plan = planning.plan(
+            pods.node_pods(listed, "node-uid", usage, triggers), shown, triggers, POLICY, lambda _: True
+        )
+        if plan.victim is None:
+            continue
+        chosen += 1
+        pod = wire[plan.victim.uid]
+        meta = pod["metadata"]
+        assert (pod["spec"]["priority"] or 0) < 8000, pod
+        assert pod["status"]["phase"] in ("Running", "Pending"), pod
+        assert pod["status"]["startTime"], pod
+        assert "deletionTimestamp" not in meta, pod
+        assert not any(owner["kind"] == "DaemonSet" and owner["controller"] for owner in meta["ownerReferences"]), pod
+        is_mirror = "kubernetes.io/config.mirror" in meta["annotations"]
+        assert not (is_mirror and any(owner["kind"] == "Node" for owner in meta["ownerReferences"])), pod
+    assert chosen > 1000
