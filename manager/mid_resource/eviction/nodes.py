@@ -16,7 +16,7 @@ from api_types.kubernetes import times
 from api_types.node_metric.mid_eviction import MidEvictionRecord
 from manager.mid_resource.decision import STAYS, Departure
 from manager.mid_resource.eviction import shortage
-from manager.mid_resource.eviction.pods import Candidate, Occupancy
+from manager.mid_resource.eviction.pods import FIRST_PAUSE, LONGEST_PAUSE, Candidate, Occupancy
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, EvictionPolicy
 from manager.mid_resource.eviction.shortage import Observation, Trigger, Watching
 from manager.mid_resource.reasons import Closed
@@ -248,10 +248,12 @@ class Turns:
         """Those that are kept, by name."""
         self._short: dict[str, None] = {}
         self._closed: dict[str, None] = {}
+        self._stayed: dict[str, tuple[dt.timedelta, dt.datetime]] = {}
+        """Nodes whose removal was taken back: the pause before the next one counts, which doubles, and its end."""
 
     def forget(self, name: str) -> None:
         """Drop a node that is gone."""
-        for nodes in (self.nodes, self._short, self._closed):
+        for nodes in (self.nodes, self._short, self._closed, self._stayed):
             nodes.pop(name, None)
 
     def observe(self, reconciled: Reconciled, now: dt.datetime) -> NodeTurn:
@@ -263,9 +265,10 @@ class Turns:
             self._short.pop(name, None)
             self._closed.pop(name, None)
         turn.policy = reconciled.policy
-        if reconciled.departure.is_leaving and not turn.departure.is_leaving:
+        departure = self._departure(turn, reconciled.departure, now)
+        if departure.is_leaving and not turn.departure.is_leaving:
             turn.leaves_since, turn.not_before = now, _NEVER  # a pause that was made for reports does not hold
-        turn.departure = reconciled.departure
+        turn.departure = departure
         is_new = record is not None and (turn.record is None or record.time > turn.record.time)
         if is_new:
             turn.record = record
@@ -282,8 +285,17 @@ class Turns:
             del self.nodes[name]  # most nodes: their next shortage begins a count of its own
         return turn
 
+    def _departure(self, turn: NodeTurn, departure: Departure, now: dt.datetime) -> Departure:
+        """Return the departure that counts: an autoscaler that tries in vain must not evict all Mid pods each time."""
+        pause, until = self._stayed.get(turn.name, (dt.timedelta(), _NEVER))
+        if not departure.is_leaving and turn.departure.is_leaving:
+            pause = min(max(2 * pause, FIRST_PAUSE), LONGEST_PAUSE)
+            self._stayed[turn.name] = pause, now + pause
+        return STAYS if departure.is_leaving and now < until else departure
+
     def clock_set_back(self, now: dt.datetime) -> None:
         """Begin every pause again: none is longer than it was."""
+        self._stayed = {name: (pause, min(until, now + pause)) for name, (pause, until) in self._stayed.items()}
         for turn in self.nodes.values():
             turn.last_attempt, turn.begun = min(turn.last_attempt, now), min(turn.begun, now)
             turn.leaves_since = min(turn.leaves_since, now)

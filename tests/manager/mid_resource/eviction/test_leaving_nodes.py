@@ -123,6 +123,25 @@ async def test_a_node_that_stays_after_all_opens_after_calm_reports(short):
     assert (short.annotation(), status(short)[0]) == (None, "")
 
 
+async def test_an_autoscaler_that_takes_its_taint_back_evicts_all_pods_once_in_an_hour(short):
+    """Karpenter sets its taint before the replacement is ready, and takes it back if that fails."""
+    await start(short)
+    evicted = []
+    for minutes in (9, 9, 60):
+        await change(short, DISRUPTED)
+        await seconds(short, 60)
+        assert status(short)[0] == "Leaving"
+        evicted.append(len(short.evicted))
+        short.end_pods()
+        await change(short, {"spec": {"taints": None}})
+        await short.minutes(minutes, calculated=ENOUGH)
+        if minutes == 9 and not short.pods_on("n1"):
+            short.add_pod("next")
+    await change(short, DISRUPTED)
+    await seconds(short, 60)
+    assert [*evicted, len(short.evicted)] == [4, 4, 4, 5]
+
+
 @pytest.mark.parametrize(
     ("patch", "closed"),
     [
