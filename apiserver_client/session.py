@@ -17,7 +17,7 @@ import math
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -72,6 +72,10 @@ class _Transport(NamedTuple):
 class Session:
     """An open session; made by `open_session`."""
 
+    _date: Sequence[str] = ()
+    _answered = 0.0
+    """Monotonic time of that date."""
+
     def __init__(
         self,
         to: connection.Connection,
@@ -87,9 +91,6 @@ class Session:
         self._may_write = may_write
         self._authentication = authentication.choose(to)
         self._warned: set[str] = set()
-        self._date: list[str] = []
-        self._answered = 0.0
-        """Monotonic time of that date."""
 
     @property
     def server_time(self) -> dt.datetime | None:
