@@ -86,6 +86,12 @@ LABEL_PRIORITY: Final = "koordinator.sh/priority"
 
 ANNOTATION_RETRY_SCHEDULING: Final = "koordinator.sh/retry-scheduling"
 """Of this project, on a waiting pod: the time at which a node began to pass for it; its change wakes the pod."""
+ANNOTATION_SIMULATION: Final = "koordinator.sh/simulation"
+"""Of this project, on a pod of a recording: what it uses in a simulation."""
+ANNOTATION_VPA_UPDATES: Final = "vpaUpdates"
+"""Of the Vertical Pod Autoscaler, on a pod: what it changed in the new pod."""
+ANNOTATION_VPA_IN_PLACE: Final = "vpaInPlaceUpdated"
+"""Of the Vertical Pod Autoscaler, on a pod: "true" where it resized the running pod."""
 ANNOTATION_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """Of Kubernetes, on a PersistentVolumeClaim: the node for which a volume is being provisioned."""
 
@@ -94,3 +100,15 @@ ANNOTATION_MID_QUOTA: Final = "koordinator.sh/mid-quota"
 
 ANNOTATION_COLOCATION_CONFIG_STATUS: Final = "koordinator.sh/colocation-config-status"
 """Of this project, on the ConfigMap of the users: the status of the document, as a condition in YAML."""
+
+READ_OF_TENANTS: Final = frozenset(
+    (
+        LABEL_PRIORITY_CLASS, LABEL_QOS, LABEL_SKIP_LOAD_AWARE, LABEL_PRIORITY,
+        ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS, ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED,
+        ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED, ANNOTATION_RESERVE_POD,
+        ANNOTATION_STATIC_POD_HASH, ANNOTATION_MIRROR_POD, ANNOTATION_EVICTION_PRIORITY,
+        ANNOTATION_EVICTION_POLICY, ANNOTATION_SIMULATION, ANNOTATION_VPA_UPDATES,
+        ANNOTATION_VPA_IN_PLACE, ANNOTATION_SELECTED_NODE, ANNOTATION_MID_QUOTA,
+    )
+)  # fmt: skip
+"""Labels and annotations of tenants' objects that are read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final
 
 import pydantic
@@ -15,6 +16,9 @@ def camel_case(field: str) -> str:
     """Return the name of a field in the Kubernetes API: `mid_cpu_threshold_percent` -> `midCPUThresholdPercent`."""
     first, *rest = field.split("_")
     return first + "".join(_INITIALISMS.get(word, word.capitalize()) for word in rest)
+
+
+_USER_INFO: Final = re.compile(r"""//[^\s"'<>]*@|[^\s"'<>/:@,;=({[]+:[^\s"'<>/]*@""")
 
 
 class WireModel(pydantic.BaseModel):
@@ -45,6 +49,15 @@ Quantity = Annotated[
     pydantic.WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": quantities.PATTERN}),
 ]
 """A Kubernetes quantity, kept exactly as written."""
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without the user and the password of the addresses in it, for all that is shown or logged."""
+    return _USER_INFO.sub(lambda found: "//" if str(found[0]).startswith("//") else "", text)
+
+
+Address = Annotated[str, pydantic.PlainSerializer(without_credentials, return_type=str, when_used="json")]
+"""A URL, whose user and password are not shown: JSON is for logs and pages."""
 
 ResourceList = dict[str, Quantity]
 """Resource name -> quantity."""

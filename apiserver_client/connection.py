@@ -16,6 +16,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from apiserver_client import errors
 
@@ -129,6 +130,17 @@ class Connection:
     impersonated_user: str = ""
     """User that the apiserver authorizes in place of the client; empty for the client itself."""
     impersonated_groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Take user and password out of the address, which is shown in errors and logs."""
+        scheme, _, rest = self.server.partition("://")
+        user, at, host = rest.rpartition("@")
+        if at:
+            object.__setattr__(self, "server", f"{scheme}://{host}")
+            if self.username is None:
+                name, _, password = user.partition(":")
+                object.__setattr__(self, "username", unquote(name))
+                object.__setattr__(self, "password", unquote(password))
 
     def __repr__(self) -> str:
         """Return a text without secrets, which may be logged."""

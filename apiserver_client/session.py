@@ -214,7 +214,7 @@ class Session:
 
     def _headers(self, of_call: Mapping[str, str], authorization: str | None) -> list[tuple[bytes, bytes]]:
         headers = {
-            "Host": urlsplit(self.server).netloc.rpartition("@")[2],
+            "Host": urlsplit(self.server).netloc,
             "User-Agent": self._user_agent,
             "Accept-Encoding": "identity",
             **of_call,
@@ -323,7 +323,9 @@ def _proxy(to: connection.Connection) -> httpcore2.Proxy | None:
         return None
     url = urlsplit(to.proxy_url)
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise errors.NoCredentials(f"{to.origin}: proxy-url is {to.proxy_url!r}, want http://HOST:PORT or https://...")
+        raise errors.NoCredentials(
+            f"{to.origin}: proxy-url is {to.proxy_url.rpartition('@')[2]!r}, want http://HOST:PORT or https://..."
+        )
     user = (unquote(url.username), unquote(url.password or "")) if url.username else None
     return httpcore2.Proxy(to.proxy_url, auth=user)
 

@@ -9,7 +9,6 @@ appear at any time: they are read when they are needed.
 from __future__ import annotations
 
 import asyncio
-import re
 import ssl
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -19,9 +18,10 @@ from typing import Any, Final
 
 import httpx2
 
+from api_types.wire_model import without_credentials
+
 _LONGEST_TEXT: Final = 300
 _CONNECTIONS: Final = 4
-_USER_INFO: Final = re.compile(r"//[^/@]*@")
 
 _FileState = tuple[int, int]
 """Time of the last change, and inode."""
@@ -151,11 +151,6 @@ class HttpClient:
         return self._client
 
 
-def without_credentials(url: str) -> str:
-    """Return a text without the user and the password of the addresses in it."""
-    return _USER_INFO.sub("//", url)
-
-
 def bearer(token_file: str) -> Mapping[str, str]:
     """Return the header with the token of a file, read each time; none without one. Raises RequestFailed."""
     if not token_file:
@@ -187,7 +182,8 @@ def _tls(reach: Reach) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=reach.ca_file or None)
     except (OSError, ssl.SSLError) as error:
         raise BadCertificates(
-            f"{reach.ca_file}: {error}; want the PEM certificates of the authority that signed {reach.address}"
+            f"{reach.ca_file}: {error}; want the PEM certificates of the authority that signed "
+            f"{without_credentials(reach.address)}"
         ) from error
     if reach.insecure_skip_verify:
         context.check_hostname = False

@@ -17,6 +17,8 @@ import pydantic
 import yaml
 from pydantic_core import PydanticUndefined
 
+from api_types.wire_model import without_credentials
+
 ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
 
 
@@ -134,4 +136,5 @@ def _line(item: Any, origin: Mapping[str, str], env_prefix: str) -> str:
         return f"{_kebab(field)} is not set: give --{_kebab(field)} or {_variable(env_prefix, field)}"
     if item["type"] == "extra_forbidden":
         return f"{origin.get(field, field)} is not a setting: see --help for the names"
-    return f"{origin.get(field, _kebab(field) or 'settings')} is {item['input']!r}: {item['msg']}"
+    seen = without_credentials(repr(item["input"]))
+    return f"{origin.get(field, _kebab(field) or 'settings')} is {seen}: {item['msg']}"

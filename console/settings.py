@@ -7,6 +7,7 @@ from typing import Final
 import pydantic
 
 from api_types import names
+from api_types.wire_model import Address
 from component_base import listening, logs, settings
 
 ENV_PREFIX: Final = "KOORD_CONSOLE"
@@ -27,7 +28,7 @@ class ConsoleSettings(settings.Settings):
     """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
     interval_seconds: float = pydantic.Field(60.0, ge=5, le=3600)
     """Seconds between two reads of all nodes and reports; a read of a large cluster makes them more."""
-    prometheus: str = ""
+    prometheus: Address = ""
     """URL of a Prometheus with the metrics of the suite, for a day of history; empty uses the memory only."""
     prometheus_selector: str = ""
     """Label matchers of all series, such as job=~'koordlet|koord-manager': keeps out those of tenants."""

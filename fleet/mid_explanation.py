@@ -23,7 +23,7 @@ from manager.mid_resource.eviction import policy as eviction_policy
 from manager.mid_resource.eviction.shortage import Observation
 from manager.mid_resource.formula import FROM_PODS, FROM_REPORT
 from manager.mid_resource.reasons import Closed
-from manager.mid_resource.target import list_node
+from manager.mid_resource.target import bound_pods, list_node
 from manager.slo_config.strategy import unconfigured
 
 
@@ -81,12 +81,10 @@ async def explain_eviction(
         name = node.metadata.name
         full = await objects.get(api, resources.NODE_METRICS, name, decode=shortage.FullReport) if observation else None
         try:
-            listing = await objects.list_all(
-                api, resources.PODS, field_selector=f"spec.nodeName={name}", decode=evictable_pods.EvictablePod
-            )
+            listed = await bound_pods(api, name, evictable_pods.EvictablePod)
         except errors.Forbidden as error:
             return (*sentences, f"cannot name the pod that would be evicted: {error}")
-        sentences += planning.next_eviction(node, observation, full, listing.items, policy, now=now)
+        sentences += planning.next_eviction(node, observation, full, listed, policy, now=now)
     return tuple(sentences)
 
 

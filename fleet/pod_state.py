@@ -53,7 +53,7 @@ def combine(pod: pods.Pod, used: Amounts) -> PodState:
 def _requests(pod: pods.Pod, band: PriorityClass) -> tuple[Amounts, Amounts]:
     """Return the requests in the resources of a class, and those in Mid resources."""
     try:
-        amounts = pods.requests(pod.spec)
+        amounts = quantities.known(pods.requests(pod.spec))
     except quantities.InvalidQuantity:
         return UNKNOWN, UNKNOWN
     named = (translated_resource(band, names.CPU), translated_resource(band, names.MEMORY))

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from api_types import names
 from api_types.kubernetes import pods, times
 from api_types.kubernetes.pods import Pod
+from api_types.kubernetes.priority_and_qos import compact
 from api_types.mid_pods import quota
 from apiserver_client import decoding, errors, objects, resources, session
 from fleet import admission_rules, mid_explanation, node_state, pod_state, scheduler_config, wire
@@ -251,7 +252,7 @@ class Reader:
         selector = objects.selectors(f"spec.nodeName={node}" if node else None, label_selector)
         async for pod in self._each(resources.PODS, pods.Pod, namespace=namespace, parameters=selector):
             if not pods.is_terminal(pod):
-                yield pod
+                yield compact(pod)
 
     async def _reports(self, node: str | None) -> AsyncIterator[wire.NodeMetricWithPods]:
         """Yield the report of a node, or those of all."""

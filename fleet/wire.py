@@ -179,7 +179,7 @@ class WireEvent(msgspec.Struct, rename="camel", frozen=True):
     count: int | None = None
     last_timestamp: str | None = None
     event_time: str | None = None
-    metadata: pods.ObjectMeta = pods.ObjectMeta()
+    metadata: pods.TenantMeta = pods.TenantMeta()
 
     @property
     def key(self) -> str:

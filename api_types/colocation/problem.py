@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from api_types.wire_model import without_credentials
+
 KeyPath = tuple[str | int, ...]
 
 _LONGEST_SEEN: Final = 100  # characters of a value that are quoted; an Event's message holds 1,024
@@ -55,8 +57,9 @@ def _on_one_line(key: str) -> str:
 
 
 def quoted(value: Any) -> str:
-    """Return the JSON of a value, truncated where it is long."""
-    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace").decode()
+    """Return the JSON of a value without the credentials of addresses, truncated where it is long."""
+    text = without_credentials(json.dumps(value, ensure_ascii=False, default=str))
+    text = text.encode(errors="replace").decode()
     return text if len(text) <= _LONGEST_SEEN else text[:_LONGEST_SEEN] + "..."
 
 

@@ -19,9 +19,10 @@ from api_types.kubernetes import quantities
 Resources = dict[str, int]
 _Exact = dict[str, int | Decimal]
 QuantityMap = dict[str, str | int | float]
-
 MOST_ANNOTATION_BYTES: Final = 16 * 1024
 """Longest annotation that is decoded. The apiserver accepts 256 KiB, which a node or a tenant may write at will."""
+TOO_LONG: Final = " " * (MOST_ANNOTATION_BYTES + 1)
+"""Stored for every annotation that is too long to be decoded: its readers refuse it as they would the text itself."""
 
 
 class OwnerReference(msgspec.Struct, rename="camel", gc=False, frozen=True):
@@ -45,6 +46,24 @@ class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
+
+
+_MOST_OWNERS: Final = 32
+
+
+class TenantMeta(ObjectMeta, rename="camel", frozen=True):
+    """Metadata of an object of a tenant, who may write a megabyte into it: what is not read is not kept."""
+
+    def __post_init__(self) -> None:
+        """Drop it as soon as this object is decoded."""
+        for field in ("labels", "annotations"):
+            if texts := getattr(self, field):
+                read = {name: texts[name] for name in texts.keys() & names.READ_OF_TENANTS}
+                for name, text in read.items():  # none of them has a letter that takes four bytes
+                    read[name] = text if text.isascii() and len(text) <= MOST_ANNOTATION_BYTES else TOO_LONG
+                msgspec.structs.force_setattr(self, field, read)
+        if self.owner_references and len(self.owner_references) > _MOST_OWNERS:
+            msgspec.structs.force_setattr(self, "owner_references", self.owner_references[:_MOST_OWNERS])
 
 
 class ResourceRequirements(msgspec.Struct, rename="camel", frozen=True):
@@ -127,7 +146,7 @@ class PodStatus(msgspec.Struct, rename="camel", frozen=True):
 class Pod(msgspec.Struct, rename="camel", frozen=True):
     """A pod."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: TenantMeta = TenantMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -214,14 +233,6 @@ def units(wire: QuantityMap | None) -> Resources:
     return {name: quantities.resource_units(name, value) for name, value in (wire or {}).items()}
 
 
-def _exact(wire: QuantityMap | None) -> _Exact:
-    return {name: quantities.exact_resource_units(name, value) for name, value in (wire or {}).items()}
-
-
-def _rounded(total: _Exact) -> Resources:
-    return {name: value if type(value) is int else quantities.round_up(Decimal(value)) for name, value in total.items()}
-
-
 def _add(total: _Exact, more: Mapping[str, int | Decimal]) -> None:
     for name, value in more.items():
         total[name] = total.get(name, 0) + value
@@ -257,34 +268,30 @@ def _effective(main: Iterable[_Exact], init: Iterable[tuple[_Exact, bool]]) -> _
     return total
 
 
-def _pod_level(spec: PodSpec, wire: QuantityMap | None, total: _Exact) -> None:
-    if spec.resources is None:
-        return
-    for name, value in _exact(wire).items():
+def _total(spec: PodSpec, read: Callable[[ResourceRequirements], QuantityMap | None]) -> _Exact:
+    """Return the effective sum, or what the pod states as a whole."""
+    total = _effective(
+        (quantities.exact(read(container.resources)) for container in spec.containers),
+        ((quantities.exact(read(init.resources)), _is_sidecar(init)) for init in spec.init_containers or ()),
+    )
+    for name, value in quantities.exact(read(spec.resources or _NOTHING)).items():
         if name in (names.CPU, names.MEMORY) or name.startswith("hugepages-"):
             total[name] = value
+    return total
 
 
 def requests(spec: PodSpec) -> Resources:
-    """Compute the effective requests of a pod: containers, sidecars, init peak, pod-level resources, overhead.
-
-    Raises quantities.InvalidQuantity.
-    """
-    total = _effective(
-        (_exact(container.resources.requests) for container in spec.containers),
-        ((_exact(container.resources.requests), _is_sidecar(container)) for container in spec.init_containers or ()),
-    )
-    _pod_level(spec, spec.resources.requests if spec.resources else None, total)
-    _add(total, _exact(spec.overhead))
-    return _rounded(total)
+    """Compute the effective requests of a pod: containers, sidecars, init peak, pod-level resources, overhead."""
+    total = _total(spec, lambda resources: resources.requests)
+    _add(total, quantities.exact(spec.overhead))
+    return quantities.rounded(total)
 
 
 def requests_in_force(pod: Pod) -> Resources:
     """Compute the effective requests as the kubelet and kube-scheduler count them while a resize is not done.
 
     That is the largest of what the spec requests, what the kubelet has accepted and what is in force, of each container
-    and of the pod as a whole; a resize that the kubelet refused as infeasible does not count. Raises
-    quantities.InvalidQuantity.
+    and of the pod as a whole; a resize that the kubelet refused as infeasible does not count.
     """
     is_infeasible = any(
         condition.type == "PodResizePending" and condition.reason == "Infeasible"
@@ -302,20 +309,19 @@ def requests_in_force(pod: Pod) -> Resources:
 def cpu_limit_millis(pod: Pod) -> int | None:
     """Return the CPU that a pod may use, None where one of its containers has no limit, as the kubelet sees it.
 
-    While a resize is not done, containers and the pod as a whole count with the larger limit. Raises
-    quantities.InvalidQuantity.
+    While a resize is not done, containers and the pod as a whole count with the larger limit.
     """
 
     def in_force(wanted: ResourceRequirements, status: ContainerStatus | PodStatus) -> ResourceRequirements:
         either = [wanted.limits or {}, (status.resources or _NOTHING).limits or {}]
-        is_limited = all(units(wire).get(names.CPU) for wire in either)  # 0 is no limit
+        is_limited = all(quantities.amounts(wire).get(names.CPU) for wire in either)  # 0 is no limit
         return ResourceRequirements(limits=_largest(either) if is_limited else None)
 
     limited = _in_force(pod, in_force)
     pod_limits = limited.resources.limits if limited.resources else None
     every = (*limited.containers, *(limited.init_containers or ()))
-    if not units(pod_limits).get(names.CPU) and not all(
-        units(container.resources.limits).get(names.CPU) for container in every
+    if not quantities.amounts(pod_limits).get(names.CPU) and not all(
+        quantities.amounts(container.resources.limits).get(names.CPU) for container in every
     ):
         return None
     return limits(limited).get(names.CPU)
@@ -342,7 +348,7 @@ def _largest(lists: Iterable[QuantityMap | None]) -> QuantityMap:
     largest: QuantityMap = {}
     sizes: dict[str, int | Decimal] = {}
     for wire in lists:
-        for name, size in _exact(wire).items():
+        for name, size in quantities.exact(wire).items():
             if name not in sizes or size > sizes[name]:
                 sizes[name], largest[name] = size, (wire or {})[name]
     return largest
@@ -372,19 +378,12 @@ def _in_force(
 
 
 def limits(spec: PodSpec) -> Resources:
-    """Compute the effective limits: the sum over the containers that have one; overhead only where a limit exists.
-
-    Raises quantities.InvalidQuantity.
-    """
-    total = _effective(
-        (_exact(container.resources.limits) for container in spec.containers),
-        ((_exact(container.resources.limits), _is_sidecar(container)) for container in spec.init_containers or ()),
-    )
-    _pod_level(spec, spec.resources.limits if spec.resources else None, total)
-    for name, value in _exact(spec.overhead).items():
+    """Compute the effective limits: the sum over the containers that have one; overhead only where a limit exists."""
+    total = _total(spec, lambda resources: resources.limits)
+    for name, value in quantities.exact(spec.overhead).items():
         if total.get(name):
             total[name] += value
-    return _rounded(total)
+    return quantities.rounded(total)
 
 
 def allocatable(node: Node) -> Resources:
@@ -397,4 +396,4 @@ def allocatable(node: Node) -> Resources:
         raw = units(msgspec.json.decode(text, type=QuantityMap)) if text else {}
     except (msgspec.DecodeError, quantities.InvalidQuantity, RecursionError):
         raw = {}
-    return units(node.status.allocatable) | (raw if max(raw.values(), default=0) <= quantities.MOST else {})
+    return units(node.status.allocatable) | raw

@@ -8,10 +8,14 @@ counts at the creation alone, where the rules of `mid_pods` turn requests into M
 from __future__ import annotations
 
 import enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
+
+PodT = TypeVar("PodT", bound=pods.Pod)
 
 
 class PriorityClass(enum.StrEnum):
@@ -99,14 +103,29 @@ def _computed_kube_qos(spec: pods.PodSpec) -> KubeQoS:
     guaranteed = True
     for container in containers:
         for total, wire in ((requests, container.resources.requests), (limits, container.resources.limits)):
-            for name, value in pods.units(wire).items():
+            for name, value in quantities.amounts(wire).items():
                 if name in _NATIVE and value > 0:
                     total[name] = total.get(name, 0) + value
-        limited = {name for name, value in pods.units(container.resources.limits).items() if value > 0}
+        limited = {name for name, value in quantities.amounts(container.resources.limits).items() if value > 0}
         guaranteed = guaranteed and limited.issuperset(_NATIVE)
     if not requests and not limits:
         return KubeQoS.BEST_EFFORT
     return KubeQoS.GUARANTEED if guaranteed and requests == limits else KubeQoS.BURSTABLE
+
+
+def compact(pod: PodT) -> PodT:
+    """Return a pod of the same class with the same requests in one container: a tenant may write thousands of them."""
+    requests: pods.QuantityMap = {
+        name: quantities.format_units(name, amount)
+        for name, amount in pods.requests(pod.spec).items()
+        if name in quantities.DECISIVE
+    }
+    containers = [pods.Container(resources=pods.ResourceRequirements(requests=requests))]
+    spec = msgspec.structs.replace(pod.spec, containers=containers, init_containers=None, overhead=None, resources=None)
+    status = msgspec.structs.replace(
+        pod.status, qos_class=kube_qos(pod), container_statuses=None, init_container_statuses=None
+    )
+    return msgspec.structs.replace(pod, spec=spec, status=status)
 
 
 def qos_class(pod: pods.Pod) -> QoSClass:
@@ -128,10 +147,7 @@ def priority_class(pod: pods.Pod) -> PriorityClass:
 
 
 def _requests_mid(spec: pods.PodSpec) -> bool:
-    try:
-        requests = pods.requests(spec)
-    except quantities.InvalidQuantity:
-        return False
+    requests = pods.requests(spec)
     return any(requests.get(name, 0) > 0 for name in names.MID_RESOURCES)
 
 

@@ -11,6 +11,7 @@ Repeated values are written in full instead of as anchors, which people read wit
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -18,6 +19,16 @@ import yaml
 
 _MOST_ALIASED_VALUES: Final = 100_000
 _BOOLEANS_TO_OTHERS: Final = frozenset({"y", "Y", "n", "N"})
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads `3e2` and `0o17` as numbers, as the parsers of Kubernetes do."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"), list("-+.0123456789")
+)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?0o[0-7_]+$"), list("-+0"))
 
 
 class _Dumper(yaml.SafeDumper):
@@ -44,7 +55,7 @@ class TooManyAliases(yaml.YAMLError):
 
 def nodes(text: str) -> Iterator[yaml.Node]:
     """Yield the root node of each document. Raises yaml.YAMLError, TooManyAliases included, and RecursionError."""
-    for node in yaml.compose_all(text, yaml.SafeLoader):
+    for node in yaml.compose_all(text, _Loader):
         if node is not None:
             _check(node)
             yield node
@@ -52,7 +63,7 @@ def nodes(text: str) -> Iterator[yaml.Node]:
 
 def load_all(text: str) -> Iterator[Any]:
     """Yield the values of the documents. Raises as `nodes`, and ValueError for an impossible date."""
-    loader = yaml.SafeLoader(text)
+    loader = _Loader(text)
     try:
         while loader.check_node():
             node = loader.get_node()

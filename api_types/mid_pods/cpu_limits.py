@@ -29,8 +29,6 @@ _LONGEST_FIELD_MANAGER: Final = 128
 _RESIZE: Final = "resize"
 _RESTART: Final = "RestartContainer"
 _QUOTA: Final = re.compile(r"exceeded quota: ([^,\s]+)")
-_VPA_UPDATES, _VPA_IN_PLACE = "vpaUpdates", "vpaInPlaceUpdated"
-"""Annotations of the Vertical Pod Autoscaler: what it changed in a new pod, and that it resized a running one."""
 _VPA_NAME: Final = re.compile(r"Pod resources updated by ([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?):(.*)", re.DOTALL)
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of fields and of their keys: an author may write any fields of any writer, as deep as the API server reads."""
@@ -54,7 +52,7 @@ class FieldManager(msgspec.Struct, rename="camel", frozen=True):
     fields_v1: msgspec.Raw = msgspec.Raw(b"")
 
 
-class WrittenMetadata(pods.ObjectMeta, rename="camel", frozen=True):
+class WrittenMetadata(pods.TenantMeta, rename="camel", frozen=True):
     """Metadata with the writers of the fields."""
 
     managed_fields: list[FieldManager] | None = None
@@ -146,7 +144,7 @@ class ResizablePod:
 
 
 def resizable_pod(pod: pods.Pod) -> ResizablePod | None:
-    """Return what may be resized; None for a pod that is not Mid. Raises quantities.InvalidQuantity."""
+    """Return what may be resized; None for a pod that is not Mid."""
     if priority_class(pod) is not PriorityClass.MID:
         return None
     unlimited = _unlimited(pod)
@@ -190,10 +188,12 @@ def is_in_force(pod: pods.Pod) -> bool:
     if mid is None or mid.resize_problem == INFEASIBLE:
         return True
     listed = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
-    running = {status.name: (status.resources.limits or {}) if status.resources else {} for status in listed}
+    running = {
+        status.name: quantities.amounts(status.resources.limits) if status.resources else {} for status in listed
+    }
     return all(
         (limit := running.get(container.name, {}).get(names.CPU)) is None
-        or _limit_millis(limit) == container.limit_millis
+        or (limit or UNLIMITED_MILLIS) == container.limit_millis
         for container in mid.containers
     )
 
@@ -249,23 +249,19 @@ def autoscaler_advice(autoscaler: str) -> str:
 
 
 def _container(key: str, container: pods.Container, manager: str | None) -> MidContainer | None:
-    limits, requests = container.resources.limits or {}, container.resources.requests or {}
+    limits, requests = quantities.amounts(container.resources.limits), quantities.amounts(container.resources.requests)
     if names.MID_CPU not in limits or names.CPU not in limits or _restarts(container):
         return None
-    mid, limit = quantities.whole_units(limits[names.MID_CPU]), _limit_millis(limits[names.CPU])
-    request = quantities.cpu_millis(requests.get(names.CPU, "0"))
+    mid, limit = limits[names.MID_CPU], limits[names.CPU] or UNLIMITED_MILLIS
+    request = requests.get(names.CPU, 0)
     if mid <= 0 or limit <= 0:
         return None
     original = limit if manager is None else _original(manager, key, mid)
     original = max(min(original, mid), min(limit, mid))
     # The QoS class must not change, and it would if limits and requests became equal.
     least = max(LEAST_LIMIT_MILLIS, request + 1 if request else 0)
-    requested = quantities.whole_units(requests.get(names.MID_CPU, limits[names.MID_CPU]))
+    requested = requests.get(names.MID_CPU, mid) % quantities.UNKNOWN  # one that is unknown gives no share of a budget
     return MidContainer(key, container.name, mid, min(least, original, limit), original, limit, min(requested, mid))
-
-
-def _limit_millis(limit: quantities.Quantity) -> int:
-    return quantities.cpu_millis(limit) or UNLIMITED_MILLIS
 
 
 def _restarts(container: pods.Container) -> bool:
@@ -323,9 +319,9 @@ def _name(key: str) -> str:
 def _autoscaler(metadata: pods.ObjectMeta) -> str:
     """Return the autoscaler that sets CPU. An author may write these annotations: the effect is a text in an Event."""
     annotations = pods.annotation_map(metadata)
-    named = _VPA_NAME.match(annotations.get(_VPA_UPDATES, ""))
+    named = _VPA_NAME.match(annotations.get(names.ANNOTATION_VPA_UPDATES, ""))
     changed = named.group(2) if named else ""
-    if "cpu" not in changed and (changed.strip() or annotations.get(_VPA_IN_PLACE) != "true"):
+    if "cpu" not in changed and (changed.strip() or annotations.get(names.ANNOTATION_VPA_IN_PLACE) != "true"):
         return ""
     return f"VerticalPodAutoscaler {metadata.namespace}/{named.group(1)}" if named else "a VerticalPodAutoscaler"
 

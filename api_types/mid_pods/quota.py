@@ -90,7 +90,7 @@ def _amount(name: str, quantity: Any) -> int:
         amount = quantities.resource_units(name, quantity)
     except quantities.InvalidQuantity as error:
         raise MalformedQuota(f"{name}: seen {quantity!r}, want {WANTED}") from error
-    if not 0 <= amount <= quantities.MOST:
+    if amount < 0:
         raise MalformedQuota(f"{name}: seen {quantity!r}, want {WANTED}")
     return amount
 

@@ -142,7 +142,7 @@ def _check(name: str, value: object, place: str) -> None:
     amount = _amount(value, name, place)
     if amount < 0:
         raise RulesRefused(f"{place}: {name}: {value} is negative; want 0 or more")
-    if amount > quantities.MOST:
+    if amount > quantities.MOST // (1000 if name == names.CPU else 1):
         raise RulesRefused(f"{place}: {name}: {value} is more than Kubernetes counts; want a smaller amount")
     if name in names.MID_RESOURCES and amount != int(amount):
         raise RulesRefused(

@@ -144,14 +144,15 @@ def reported_requests(report: MidReport) -> Requests | None:
 
 def amounts(wire: pods.QuantityMap, where: str) -> pods.Resources:
     """Return the amounts of a resource map at `status.<where>`. Raises BadReport."""
-    try:
-        found = pods.units(wire)
-    except quantities.InvalidQuantity as error:
-        raise BadReport(f"status.{where}: {error}") from error
-    for resource, amount in found.items():
-        if not 0 <= amount <= quantities.MOST:
-            wanted = "want 0 or more" if amount < 0 else f"want {quantities.MOST} or less"
-            raise BadReport(f"status.{where}.{resource}: seen {wire[resource]}, {wanted}")
+    found = {}
+    for resource, quantity in wire.items():
+        try:
+            found[resource] = quantities.resource_units(resource, quantity)
+        except quantities.InvalidQuantity as error:
+            path = f"{where}.{resource}" if isinstance(error, quantities.TooLarge) else where
+            raise BadReport(f"status.{path}: {error}") from error
+        if found[resource] < 0:
+            raise BadReport(f"status.{where}.{resource}: seen {quantity}, want 0 or more")
     return found
 
 

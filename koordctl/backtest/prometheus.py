@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from api_types.wire_model import without_credentials
 from component_base import http_client, prometheus
 from component_base.http_client import HttpClient, Reach, RequestFailed
 from component_base.prometheus import InstantValue, Labels, PrometheusClient
@@ -103,7 +104,7 @@ class Server:
     @property
     def shown(self) -> str:
         """Return the address without credentials."""
-        return http_client.without_credentials(self.url)
+        return without_credentials(self.url)
 
     def reach(self) -> Reach:
         """Return how to connect."""

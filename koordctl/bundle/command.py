@@ -227,7 +227,7 @@ _PATTERNS: Final = (
     (re.compile(r"-----BEGIN [A-Z ]{1,40}-----.*?(?:-----END [A-Z ]{1,40}-----|\Z)", re.DOTALL), REMOVED),
     (re.compile(r"(?<![\w.-])eyJ[\w-]+\.[\w-]+\.[\w-]*"), REMOVED),  # JSON web tokens, as service accounts have
     (re.compile(r"(?i)\b(bearer|basic|token) {1,5}[\w.~+/=-]{8,}"), rf"\1 {REMOVED}"),
-    (re.compile(r"""(\w://)[^\s@"']{1,300}@"""), rf"\1{REMOVED}@"),
+    (re.compile(r"""(\w://)[^\s"']{1,300}@"""), rf"\1{REMOVED}@"),
     (
         re.compile(
             rf"""((?:{_SECRET.pattern})[\w.-]{{0,40}}["']?\s{{0,5}}[:=]\s{{0,5}}(?:seen )?)"""

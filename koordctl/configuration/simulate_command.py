@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import yaml
 from click import BadParameter, Choice, Option
 
 from api_types.kubernetes import quantities
@@ -143,7 +142,7 @@ def _outcome(scenario: Scenario, config: str, loaded: PluginConfiguration | None
     if loaded is None:
         return Replay(scenario, seed=seed).run(_progress(config))
     parts = assembly.Parts(loaded, assumed_ttl_seconds=120.0)
-    document = yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {}
+    document = loader.read(config)
     weights, backoff = kube_scheduler_model.read_weights(document), kube_scheduler_model.read_backoff(document)
     return Replay(scenario, parts, weights=weights, backoff=backoff, seed=seed).run(_progress(config))
 

@@ -235,7 +235,7 @@ class ExplainedPod:
     def mid_requests(self) -> Amounts:
         """Return what the pod requests of Mid resources."""
         try:
-            requests = pods.requests(self.pod.spec)
+            requests = quantities.known(pods.requests(self.pod.spec))
         except quantities.InvalidQuantity:
             return UNKNOWN
         return Amounts(requests.get(names.MID_CPU, 0), requests.get(names.MID_MEMORY, 0))

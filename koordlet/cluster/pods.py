@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from api_types import names
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, quantities
 from api_types.kubernetes import priority_and_qos as pq
 from api_types.mid_pods import cpu_limits
 from api_types.node_metric import types as node_metric
@@ -43,8 +43,11 @@ class PodOnNode(ChargedPod):
 
 
 def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
-    """Extract what the agent needs from a pod. Without a node name no pod is the mirror of a static one."""
-    requests = pods.requests_in_force(pod)
+    """Extract what the agent needs from a pod. Without a node name no pod is the mirror of a static one.
+
+    An amount that cannot be read is not charged: it must not become reclaimable, and the pod's usage counts.
+    """
+    requests = {name: amount for name, amount in pods.requests_in_force(pod).items() if amount != quantities.UNKNOWN}
     return PodOnNode(
         uid=pod.metadata.uid,
         namespace=pod.metadata.namespace,

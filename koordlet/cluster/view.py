@@ -15,7 +15,7 @@ import pydantic
 
 from api_types import names
 from api_types.colocation import node_reservation
-from api_types.kubernetes import pods, quantities
+from api_types.kubernetes import pods
 from api_types.mid_pods import cpu_limits
 from api_types.node_metric import types as node_metric
 from api_types.wire_model import WireModel
@@ -105,8 +105,6 @@ class ClusterView(pods_on_node.ClusterState):
     def _put_pod(self, pod: pods.Pod) -> None:
         try:
             self.pods.put(pods_on_node.describe(pod, self.node_name))
-        except quantities.InvalidQuantity as problem:  # the API server validates them: it did not create this pod
-            log.warning("pod %s/%s is ignored: %s", pod.metadata.namespace, pod.metadata.name, problem)
         except Exception:  # what a tenant writes must not end the agent of the node
             log.exception("pod %s/%s is ignored: unexpected error", pod.metadata.namespace, pod.metadata.name)
 

@@ -34,8 +34,6 @@ READ_ANNOTATIONS: Final = (
     names.ANNOTATION_SCALE_DOWN_DISABLED,
 )
 """Annotations of a node that the manager reads; the others, up to 256 KiB of each node, are not stored."""
-_TOO_LONG: Final = " " * (pods.MOST_ANNOTATION_BYTES + 1)
-"""Stored for every annotation that is too long to be decoded: its readers refuse it as they would the text itself."""
 _PLAIN: Final = pods.NodeSpec()
 """Spec of most nodes, which keep no pod off: one object for all of them."""
 _LARGEST_SHARED_SPEC_BYTES: Final = 16 * 2**10
@@ -180,7 +178,7 @@ class NodeStore(Store[StoredNode]):
 def with_read_annotations(node: pods.Node, *more: str) -> pods.Node:
     """Return a node with the annotations that are read and `more`; equal labels of all nodes are one string."""
     annotations = {
-        key: _TOO_LONG if pods.is_too_long(text) else text
+        key: pods.TOO_LONG if pods.is_too_long(text) else text
         for key in (*READ_ANNOTATIONS, *more)
         if (text := (node.metadata.annotations or {}).get(key)) is not None
     }

@@ -132,13 +132,17 @@ async def withdraw_nodes(api: session.Session) -> list[str]:
 
     def read(pod: pods.Pod) -> None:
         if not pods.is_terminal(pod):
-            requested[pod.spec.node_name].update(pods.requests(pod.spec))
+            amounts = pods.requests(pod.spec)
+            requested[pod.spec.node_name].update({mid: amounts.get(mid, 0) for mid in names.MID_RESOURCES})
 
     await read_pods(api, pods.Pod, read)
     acts = []
     for node in (await objects.list_all(api, resources.NODES, decode=pods.Node)).items:
-        name, published = node.metadata.name, {**(node.status.capacity or {}), **(node.status.allocatable or {})}
-        amounts = {mid: str(requested[name][mid]) for mid in names.MID_RESOURCES if mid in published}
+        name = node.metadata.name
+        published = quantities.amounts({**(node.status.capacity or {}), **(node.status.allocatable or {})})
+        amounts = {
+            mid: str(min(requested[name][mid], published[mid])) for mid in names.MID_RESOURCES if mid in published
+        }
         if amounts:
             body = {"status": {"capacity": amounts, "allocatable": amounts}}
             acts.append(functools.partial(_patch_status, api, name, body))
@@ -208,10 +212,8 @@ class LoweredLimits:
             self.api, resources.PODS, namespace=namespace, field_selector=f"metadata.name={name}",
             decode=cpu_limits.WrittenPod, from_cache=True, on_unreadable=lambda _: None,
         )  # fmt: skip
-        with contextlib.suppress(quantities.InvalidQuantity):
-            if any(pod.metadata.uid == uid and not cpu_limits.is_in_force(pod) for pod in listed.items):
-                return
-        del self._restored[uid]
+        if not any(pod.metadata.uid == uid and not cpu_limits.is_in_force(pod) for pod in listed.items):
+            del self._restored[uid]
 
     async def give_up(self) -> list[str]:
         """Log the pods that keep a lowered limit, and record an Event on each; return their names."""
@@ -234,6 +236,7 @@ class LoweredLimits:
         pods_by_uid: dict[str, tuple[str, str, ResizablePod]] = {}
 
         def read(pod: cpu_limits.WrittenPod) -> None:
+            quantities.known(pods.limits(pod.spec))
             mid = cpu_limits.resizable_pod(pod)
             if mid is not None and mid.is_lowered:
                 pods_by_uid[pod.metadata.uid] = pod.metadata.namespace, pod.metadata.name, mid

@@ -38,8 +38,8 @@ _REQUEUE_SLACK: Final = 1.0  # seconds after a deadline, so that the reconcile c
 class MidController:
     """Keeps no state that a new leader could not restore; `clock` returns aware time.
 
-    `observe` gets a case, its target, and the source of the requests in it, where the evictor may have to do with the
-    node; it returns whether it still has then. `newly_evicted` returns the UIDs of pods
+    `observe` gets a case, its target if there is one, and the source of the requests in it, where the evictor may have
+    to do with the node; it returns whether it still has then. `newly_evicted` returns the UIDs of pods
     that leave although a list may not show it yet, `remembered` why a node of this name and UID was closed.
     """
 
@@ -49,7 +49,7 @@ class MidController:
     recorder: EventRecorder
     telemetry: Telemetry
     clock: Callable[[], dt.datetime]
-    observe: Callable[[Case, Target, str], bool] = lambda *_: False
+    observe: Callable[[Case, Target | None, str], bool] = lambda *_: False
     newly_evicted: Callable[[], Collection[str]] = frozenset
     remembered: Callable[[str, str], MidEvictionRecord | None] = lambda *_: None
 
@@ -117,7 +117,7 @@ class MidController:
             return None
         state = self._state(node)
         case = self._case(state, node, strategy)
-        target, requests_from = await self._targets.make(case, state)
+        target, requests_from = await self._target(case, state)
         if state.is_observed or not shortage.needs_no_turn(case, target, self.settings.autoscaling):
             state.observed(is_kept=self.observe(case, target, requests_from))
         if case.decision.action is not Action.KEEP:
@@ -145,6 +145,14 @@ class MidController:
         if turn.is_new_revert:
             await self._report_revert(about, turn)
         return turn.wait_seconds or self._requeue_seconds(case, target, written_now=is_written)
+
+    async def _target(self, case: Case, state: MidNodeState) -> tuple[Target, str]:
+        try:
+            return await self._targets.make(case, state)
+        except Exception:
+            if state.is_observed:  # a drain that was switched off ends, whatever fails here
+                state.observed(is_kept=self.observe(case, None, ""))
+            raise
 
     async def _report_revert(self, about: Subject, turn: WriteTurn) -> None:
         """Count a revert, and record an Event about a series of them."""

@@ -17,7 +17,7 @@ import msgspec
 
 from api_types import names
 from api_types.colocation import node_reservation
-from api_types.kubernetes import pods, times
+from api_types.kubernetes import pods, quantities, times
 from api_types.node_metric import mid_report, mid_resource
 from api_types.node_metric.mid_report import MidPolicy, Requests, UsableReport
 from api_types.node_metric.mid_resource import Terms
@@ -68,9 +68,9 @@ class Target:
 
 
 def published_on(node: pods.Node) -> PublishedMid:
-    """Read the Mid resources of a node. Raises quantities.InvalidQuantity, which an apiserver does not let happen."""
+    """Read the Mid resources of a node."""
     capacity, allocatable = (
-        pods.units({mid: wire[mid] for mid in names.MID_RESOURCES if mid in wire})
+        quantities.amounts({mid: wire[mid] for mid in names.MID_RESOURCES if mid in wire})
         for wire in (node.status.capacity or {}, node.status.allocatable or {})
     )
     return PublishedMid(capacity, allocatable)

@@ -9,13 +9,14 @@ import dataclasses
 import datetime as dt
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from api_types import names
 from api_types.colocation import node_reservation
-from api_types.kubernetes import pods, priority_and_qos, times
+from api_types.kubernetes import pods, priority_and_qos, quantities, times
+from api_types.kubernetes.priority_and_qos import PodT, compact
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_report import Requests, UsableReport
 from api_types.node_metric.mid_resource import Terms
@@ -30,6 +31,9 @@ from manager.mid_resource.patch import WritePace
 from manager.slo_config.strategy import NodeStrategy
 
 log = logging.getLogger(__name__)
+
+
+_NO_FLOOR: Final[Mapping[str, int]] = {}
 
 
 class MidPod(NamedTuple):
@@ -79,22 +83,38 @@ class ListedPods(NamedTuple):
 
 
 async def list_node(
-    api: session.Session, node: str, newly_evicted: Callable[[], Collection[str]] = frozenset
+    api: session.Session,
+    node: str,
+    newly_evicted: Callable[[], Collection[str]] = frozenset,
+    last_floor: Mapping[str, int] = _NO_FLOOR,
 ) -> NodePods:
     """List a node's pods once, from the apiserver's cache. Raises errors.ApiServerError.
 
     That cache may not show yet that some pods terminate; `newly_evicted` returns their UIDs.
     """
-    selector = f"spec.nodeName={node}"
-    listing = await objects.list_all(api, resources.PODS, field_selector=selector, decode=pods.Pod, from_cache=True)
-    return summed(listing.items, newly_evicted())
+    return summed(await bound_pods(api, node, pods.Pod), newly_evicted(), last_floor)
 
 
-def summed(bound: Iterable[pods.Pod], evicted: Collection[str] = ()) -> NodePods:
+async def bound_pods(api: session.Session, node: str, decode: type[PodT]) -> list[PodT]:
+    """List a node's pods, each without what decides nothing; one that cannot be read is left out.
+
+    Raises errors.ApiServerError.
+    """
+    listing = await objects.list_all(
+        api, resources.PODS, field_selector=f"spec.nodeName={node}", decode=decode, from_cache=True, reduce=compact,
+        on_unreadable=lambda error: log.warning("node %s: a pod is left out: %s", node, error),
+    )  # fmt: skip
+    return listing.items
+
+
+def summed(
+    bound: Iterable[pods.Pod], evicted: Collection[str] = (), last_floor: Mapping[str, int] = _NO_FLOOR
+) -> NodePods:
     """Sum the native requests of Prod pods, and read the Mid requests of pods that the kubelet admitted.
 
     Prod pods count from their binding on, and a pod of unknown priority class counts as Prod: their requests are not
     given to Mid. Of Mid, only what the kubelet admitted runs: `spec.nodeName` alone may be written by a pod's author.
+    An amount that cannot be read leaves nothing unallocated where it is of Prod, and keeps `last_floor` where of Mid.
     """
     prod: pods.Resources = {}
     mid: list[MidPod] = []
@@ -108,8 +128,23 @@ def summed(bound: Iterable[pods.Pod], evicted: Collection[str] = ()) -> NodePods
             mid.append(MidPod(mid_requests, _bound_at(pod), is_leaving))
         if priority_and_qos.priority_class(pod) is priority_and_qos.PriorityClass.PROD:
             for name in (names.CPU, names.MEMORY):
-                prod[name] = prod.get(name, 0) + requests.get(name, 0)
-    return NodePods(prod, tuple(mid))
+                prod[name] = min(prod.get(name, 0) + requests.get(name, 0), quantities.UNKNOWN)
+    return NodePods(prod, tuple(_known(mid, last_floor)))
+
+
+def _known(mid: Sequence[MidPod], last_floor: Mapping[str, int]) -> Iterator[MidPod]:
+    """Yield the pods; the first one whose amount is unknown has what the others leave of the last floor."""
+    left = dict(last_floor)
+    for pod in mid:
+        for name, amount in pod.requests.items():
+            left[name] = left.get(name, 0) - (amount if amount != quantities.UNKNOWN else 0)
+    for pod in mid:
+        yield pod._replace(
+            requests={
+                name: amount if amount != quantities.UNKNOWN else max(left.pop(name, 0), 0)
+                for name, amount in pod.requests.items()
+            }
+        )
 
 
 def _bound_at(pod: pods.Pod) -> dt.datetime | None:
@@ -241,7 +276,7 @@ class Targets:
             return last.pods
         listed = last.pods._replace(is_old=True) if last and last.pods else None
         try:
-            listed = await list_node(self.api, case.name, self.newly_evicted)
+            listed = await list_node(self.api, case.name, self.newly_evicted, last_floor(case))
         except errors.ApiServerError as error:
             log.warning("node %s: cannot list its pods, the last known Mid requests count: %s", case.name, error)
         state.note_list(ListedPods(sample, case.now, listed))

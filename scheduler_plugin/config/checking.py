@@ -23,6 +23,10 @@ _LEAST_USED: Final = (
 )
 
 
+_WORDS: Final = frozenset((kube_scheduler.KIND, "profiles", "extenders", "plugins", "pluginConfig"))
+"""Words of which a configuration has one."""
+
+
 class NotADocument(Exception):
     """The text contains no configuration."""
 
@@ -39,28 +43,55 @@ class DocumentResult(NamedTuple):
 
 
 def documents(text: str) -> list[tuple[str, Any]]:
-    """Extract the documents of a text, each with its place, "" if it is the whole text. Raises NotADocument."""
+    """Extract the configurations of a text, each with its place, "" if it is the whole text. Raises NotADocument.
+
+    Other objects of a manifest are recognised by their kind and left alone. Of the texts in ConfigMaps, those with a
+    word of a configuration are checked, or all if none has one.
+    """
+    found: list[tuple[str, Any]] = []
+    unlike: list[tuple[str, Any]] = []
+    for content in _contents(text):
+        if _kind(content) == "ConfigMap":
+            data = content.get("data") or {}
+            if not isinstance(data, dict):
+                raise NotADocument(f"is a ConfigMap with data that is {type(data).__name__}, want an object of strings")
+            for key, inner in data.items():
+                _add(f"data[{key}]", str(inner), found, unlike)
+        elif _kind(content) in ("", kube_scheduler.KIND):
+            found.append(("", content))
+    if not (found or unlike):
+        raise NotADocument("has no configuration: want pluginConfig, plugins or profiles, or a ConfigMap with one")
+    return found or unlike
+
+
+def _add(where: str, text: str, found: list[tuple[str, Any]], unlike: list[tuple[str, Any]]) -> None:
+    try:
+        contents = list(_contents(text))
+    except NotADocument:
+        if any(word in text for word in _WORDS):
+            raise
+        return
+    for content in contents:
+        is_like = isinstance(content, dict) and (_kind(content) == kube_scheduler.KIND or content.keys() & _WORDS)
+        if is_like or _kind(content) == "":
+            (found if is_like else unlike).append((where, content))
+
+
+def _contents(text: str) -> Iterator[Any]:
+    """Yield the objects of a text, those of a List one by one. Raises NotADocument."""
     try:
         contents = [loader.as_json(document) for document in yaml_text.load_all(text) if document is not None]
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise NotADocument(f"is not YAML: {error}") from error
     except RecursionError as error:
         raise NotADocument(loader.TOO_DEEP) from error
-    inner = [document for content in contents for document in _inside(content)]
-    if not inner:
-        raise NotADocument("has no configuration: want pluginConfig, plugins or profiles, or a ConfigMap with one")
-    return inner
+    for content in contents:
+        items = content.get("items") if _kind(content).endswith("List") else None
+        yield from items if isinstance(items, list) else [content]
 
 
-def _inside(content: Any) -> Iterator[tuple[str, Any]]:
-    if not isinstance(content, dict) or content.get("kind") != "ConfigMap":
-        yield "", content
-        return
-    data = content.get("data") or {}
-    if not isinstance(data, dict):
-        raise NotADocument(f"is a ConfigMap with data {config_problem.quoted(data)}, want an object of strings")
-    for key, text in data.items():
-        yield from ((f"data[{key}]", document) for _where, document in documents(str(text)))
+def _kind(content: Any) -> str:
+    return str(content.get("kind") or "") if isinstance(content, dict) else ""
 
 
 def check_document(content: Any) -> DocumentResult:

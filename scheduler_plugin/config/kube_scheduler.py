@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from api_types.colocation.problem import Effect, KeyPath, Problem, problem
+from api_types.colocation import problem as config_problem
+from api_types.colocation.problem import Effect, KeyPath, Problem
 from api_types.kubernetes import times
 
+KIND: Final = "KubeSchedulerConfiguration"
 _VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt", "bindVerb": "bind"}
 _PORT: Final = ":10261"
 """Default port of this extender, by which it is recognised beside others."""
@@ -25,13 +27,32 @@ _DEFAULT_WEIGHTS: Final = {
     "ImageLocality": 1,
 }
 """Score plugins of kube-scheduler's default profile."""
+_SECRET_WORDS: Final = ("token", "tokn", "key", "secret", "password", "stringdata")
+"""Parts of the keys whose values are never shown, misspelt ones included."""
 _SPREADING: Final = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
 """Those that score by requests."""
 
 
+def problem(path: KeyPath, value: Any, expected: str, effect: Effect = Effect.DOCUMENT_REFUSED) -> Problem:
+    """Return the problem of a value, without the secrets in it: problems are logged."""
+    return config_problem.problem(path, without_secrets(value, path[-1] if path else ""), expected, effect)
+
+
+def without_secrets(value: Any, key: object) -> Any:
+    """Replace what may be a secret by a text."""
+    if value is not None and any(word in str(key).lower() for word in _SECRET_WORDS):
+        return "(not shown)"
+    if isinstance(value, dict):
+        return {name: without_secrets(inner, name) for name, inner in value.items()}
+    return [without_secrets(inner, key) for inner in value] if isinstance(value, list) else value
+
+
 def is_configuration(document: Any) -> bool:
     """Return whether a document is a configuration of kube-scheduler, and not only a profile."""
-    return isinstance(document, dict) and ("profiles" in document or "extenders" in document)
+    if not isinstance(document, dict) or document.get("kind", KIND) != KIND:
+        return False
+    is_profile = "kind" not in document or not document.keys().isdisjoint({"plugins", "pluginConfig"})
+    return not is_profile or "profiles" in document or "extenders" in document
 
 
 def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
@@ -51,7 +72,7 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
     if len(extenders) > 1 and not any(isinstance(extender, dict) and _is_this_one(extender) for extender in extenders):
         want = f"one whose urlPrefix ends with {_PORT}, or only this extender: none of several is checked"
         yield problem(("extenders",), [_member(extender, "urlPrefix") for extender in extenders], want, Effect.ADVICE)
-    for index, profile in enumerate(_items(document.get("profiles"))):
+    for index, profile in enumerate(_items(document.get("profiles")) or [{}]):
         yield from _weight_problems(profile, ("profiles", index))
 
 

@@ -22,8 +22,10 @@ from typing import Any, Final, NamedTuple
 import pydantic
 import yaml
 
-from api_types.colocation.problem import KeyPath, Problem, problem
-from scheduler_plugin.config import plugin_profile
+from api_types.colocation.problem import KeyPath, Problem
+from api_types.kubernetes import yaml_text
+from scheduler_plugin.config import kube_scheduler, plugin_profile
+from scheduler_plugin.config.kube_scheduler import problem
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.plugins.trimaran import args as trimaran_args
@@ -58,6 +60,8 @@ def with_models(args: PeaksArgs, environ: Mapping[str, str] = os.environ) -> Pea
 
 
 TOO_DEEP: Final = "is nested too deeply, or contains itself by an alias: want a kube-scheduler profile"
+_LARGEST_WITHOUT_EXPONENT: Final = 1e21
+"""From here on Go writes an exponent into JSON, and no integer reads it."""
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
 
 
@@ -105,27 +109,39 @@ class _Profile(NamedTuple):
 
 def load(file_name: str | None) -> PluginConfiguration:
     """Read a configuration file; None is an empty one. Raises InvalidConfiguration."""
-    if file_name is None:
-        return parse({})
+    return parse({}) if file_name is None else _parsed(file_name, read(file_name))
+
+
+def _parsed(file_name: str, document: Any) -> PluginConfiguration:
     try:
-        document = yaml.safe_load(Path(file_name).read_text(encoding="utf-8"))
-        return parse({} if document is None else document)
+        return parse(document)
+    except InvalidConfiguration as error:
+        raise InvalidConfiguration([f"{file_name}: {text}" for text in error.problems]) from error
+
+
+def read(file_name: str) -> Any:
+    """Return the one document of a file, an empty one where there is none. Raises InvalidConfiguration."""
+    try:
+        documents = list(yaml_text.load_all(Path(file_name).read_text(encoding="utf-8"))) or [{}]
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfiguration([f"cannot read the configuration {file_name}: {error}"]) from error
     except yaml.YAMLError as error:
         raise InvalidConfiguration([f"the configuration {file_name} is not YAML: {error}"]) from error
     except RecursionError as error:
         raise InvalidConfiguration([f"the configuration {file_name} {TOO_DEEP}"]) from error
-    except InvalidConfiguration as error:
-        raise InvalidConfiguration([f"{file_name}: {text}" for text in error.problems]) from error
+    if len(documents) > 1:
+        raise InvalidConfiguration([f"the configuration {file_name} has {len(documents)} documents, want one"])
+    return as_json({} if documents[0] is None else documents[0])
 
 
 def as_json(value: Any) -> Any:
-    """Convert YAML values to JSON ones, as kube-scheduler does: keys and timestamps become text."""
+    """Convert YAML values to JSON ones, as kube-scheduler does: keys and timestamps become text, 65.0 is 65."""
     if isinstance(value, dict):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list):
         return [as_json(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_WITHOUT_EXPONENT:
+        return int(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
@@ -182,7 +198,10 @@ def _profile(document: Any, problems: list[Problem]) -> _Profile:
     if not isinstance(document, dict):
         problems.append(problem((), document, "an object with plugins and pluginConfig"))
         return nothing
-    if "profiles" not in document:
+    if not kube_scheduler.is_configuration(document):
+        if document.get("kind", kube_scheduler.KIND) != kube_scheduler.KIND:
+            problems.append(problem(("kind",), document["kind"], f"{kube_scheduler.KIND}, or a profile without a kind"))
+            return nothing
         keys = ("apiVersion", "kind", *_PROFILE_KEYS)
         problems += [
             problem((key,), value, f"one of the keys {', '.join(keys)}")
@@ -190,7 +209,7 @@ def _profile(document: Any, problems: list[Problem]) -> _Profile:
             if key not in keys
         ]
         return _Profile(document, (), with_others=False)
-    profiles = document["profiles"]
+    profiles = [] if document.get("profiles") is None else document["profiles"]
     if not isinstance(profiles, list) or not all(isinstance(profile, dict) for profile in profiles):
         problems.append(problem(("profiles",), profiles, "a list of objects with plugins and pluginConfig"))
         return nothing

@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 
 import pydantic
 
-from api_types.colocation.problem import KeyPath, Problem, keys_at, problem, wanted_at
+from api_types.colocation.problem import KeyPath, Problem, keys_at, wanted_at
+from scheduler_plugin.config.kube_scheduler import problem
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.registry import ExtensionPoint, RegistryEntry
 
@@ -139,8 +140,6 @@ class _Reader:
             self._problems.append(problem(path, value, accepted))
 
 
-_SECRET_WORDS: Final = ("token", "tokn", "key", "secret", "password")
-"""Parts of the keys whose values are never shown, misspelt ones included."""
 _API_GROUP: Final = "kubescheduler.config.k8s.io/"
 
 
@@ -215,19 +214,10 @@ def _schema(args: type[pydantic.BaseModel]) -> Mapping[str, Any]:
 
 def _decoding_problem(schema: Mapping[str, Any], path: KeyPath, item: Mapping[str, Any]) -> Problem:
     location: KeyPath = item["loc"]
-    value = _without_secrets(item["input"], location[-1] if location else "")
+    value = item["input"]
     if item["type"] == "extra_forbidden":
         keys = keys_at(schema, location[:-1])
         return problem((*path, *location), value, f"one of the keys {', '.join(keys) or '(none)'}")
     if item["type"] == "value_error":
         return problem((*path, *location), value, str(item["ctx"]["error"]).rpartition("want ")[2])
     return problem((*path, *location), value, wanted_at(schema, location))
-
-
-def _without_secrets(value: Any, key: object) -> Any:
-    """Replace what may be a secret by a text: problems are logged."""
-    if value is not None and any(word in str(key).lower() for word in _SECRET_WORDS):
-        return "(not shown)"
-    if isinstance(value, dict):
-        return {name: _without_secrets(inner, name) for name, inner in value.items()}
-    return [_without_secrets(inner, key) for inner in value] if isinstance(value, list) else value

@@ -6,21 +6,10 @@ Go writes the names of its fields unchanged, so the keys are capitalised; the po
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import msgspec
 
-from api_types import names
 from api_types.kubernetes import pods
-
-_READ_LABELS: Final = (names.LABEL_SKIP_LOAD_AWARE,)
-_READ_ANNOTATIONS: Final = (
-    names.ANNOTATION_LOAD_ESTIMATED_SCALING_FACTORS,
-    names.ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED,
-    names.ANNOTATION_LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED,
-    names.ANNOTATION_RESERVE_POD,
-)
-_MOST_OWNERS: Final = 32
 
 
 class ClaimSource(msgspec.Struct, rename="camel", frozen=True):
@@ -72,17 +61,9 @@ def claim_names(pod: RequestedPod) -> list[str]:
 
 
 def slim(pod: RequestedPod) -> RequestedPod:
-    """Drop what is not read after filter: labels and annotations of a megabyte, volumes without a claim."""
-    labels, annotations = pods.label_map(pod.metadata), pods.annotation_map(pod.metadata)
-    texts = {name: pods.annotation(annotations, name) for name in _READ_ANNOTATIONS}
-    metadata = msgspec.structs.replace(
-        pod.metadata,
-        labels={name: labels[name] for name in _READ_LABELS if name in labels},
-        annotations={name: text for name, text in texts.items() if text is not None},
-        owner_references=(pod.metadata.owner_references or [])[:_MOST_OWNERS],
-    )
+    """Drop what is not read after filter: volumes without a claim."""
     volumes = [volume for volume in pod.spec.volumes or () if volume.persistent_volume_claim or volume.ephemeral]
-    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, volumes=volumes))
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, volumes=volumes))
 
 
 class ExtenderArgs(msgspec.Struct, rename="pascal", frozen=True):

@@ -38,7 +38,7 @@ class _ClaimSpec(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _Claim(msgspec.Struct, frozen=True):
-    metadata: pods.ObjectMeta = pods.ObjectMeta()
+    metadata: pods.TenantMeta = pods.TenantMeta()
     spec: _ClaimSpec = _ClaimSpec()
 
 

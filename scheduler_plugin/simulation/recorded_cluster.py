@@ -29,7 +29,7 @@ from scheduler_plugin.state import node_report, pod_info
 from scheduler_plugin.state.node_columns import Floats
 
 T = TypeVar("T")
-ANNOTATION: Final = "koordinator.sh/simulation"
+ANNOTATION: Final = names.ANNOTATION_SIMULATION
 """Pod annotation in JSON: cpu and memory (its usage), afterSeconds (time of its arrival), lifetimeSeconds."""
 
 _RENEWALS_MISSED: Final = 3
@@ -142,7 +142,9 @@ def _usage(pod: pods.Pod, hints: _Hints, play: Play, reported: Mapping[str, Floa
     if key in reported:
         return reported[key][:, np.newaxis]
     try:
-        requests = pods.requests(pod.spec)
+        for container in (*pod.spec.containers, *(pod.spec.init_containers or ())):
+            pods.units(container.resources.requests)  # its error has the text
+        requests = quantities.known(pods.requests(pod.spec))
     except quantities.InvalidQuantity as error:
         raise BadRecording(f"pod {key}: {error}") from error
     requested = [sum(requests.get(name, 0) for name in spellings) for spellings in _REQUESTED.values()]

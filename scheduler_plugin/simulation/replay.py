@@ -311,6 +311,6 @@ class _Product:
 
 def _requests(pod: pods.Pod) -> pods.Resources:
     try:
-        return pods.requests(pod.spec)
+        return quantities.known(pods.requests(pod.spec))
     except quantities.InvalidQuantity:
         return {}

@@ -105,7 +105,7 @@ def from_series(
         requests: pods.QuantityMap = {"cpu": f"{cpu_request}m", "memory": str(memory_request)}
         resources = pods.ResourceRequirements(requests=requests, limits=requests)
         pod = pods.Pod(
-            metadata=pods.ObjectMeta(name=f"pod-{index}", namespace="default", uid=f"uid-pod-{index}"),
+            metadata=pods.TenantMeta(name=f"pod-{index}", namespace="default", uid=f"uid-pod-{index}"),
             spec=pods.PodSpec(containers=[pods.Container(name="main", resources=resources)], priority=priority),
         )
         simulated.append(SimulatedPod(pod, usage, starts[index], lifetimes[index]))

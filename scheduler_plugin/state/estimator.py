@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from api_types import names
-from api_types.kubernetes import pods, priority_and_qos
+from api_types.kubernetes import pods, priority_and_qos, quantities
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from scheduler_plugin.state import vectors
 from scheduler_plugin.state.vectors import Vector
@@ -77,7 +77,7 @@ def estimate(
 
     Raises quantities.InvalidQuantity.
     """
-    limits = pods.limits(pod.spec)
+    limits = quantities.known(pods.limits(pod.spec))
     estimated = {}
     for resource, factor_percent in scaling_factors(pod, args).items():
         requested_as = priority_and_qos.translated_resource(priority_class, resource)

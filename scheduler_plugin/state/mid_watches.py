@@ -78,7 +78,7 @@ def is_frozen(text: str | None) -> bool | None:
 class WatchedNamespace(msgspec.Struct, frozen=True):
     """The metadata of a Namespace."""
 
-    metadata: pods.ObjectMeta = pods.ObjectMeta()
+    metadata: pods.TenantMeta = pods.TenantMeta()
 
 
 @dataclass(eq=False)

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from scheduler_plugin.state.node_report import NodeReport
-from scheduler_plugin.state.pod_info import AssignedPod
+from scheduler_plugin.state.pod_info import UNKNOWN_MID, AssignedPod
 from scheduler_plugin.state.vectors import LARGEST, Vector
 
 
@@ -131,8 +131,9 @@ class NodeLoad:
         self.prod_delta = list(self.zero)
 
     def _add(self, pod: AssignedPod, sign: int) -> None:
-        self.mid_cpu_millis += sign * pod.mid_cpu_millis
-        self.mid_memory_bytes += sign * pod.mid_memory_bytes
+        if UNKNOWN_MID not in (pod.mid_cpu_millis, pod.mid_memory_bytes):
+            self.mid_cpu_millis += sign * pod.mid_cpu_millis
+            self.mid_memory_bytes += sign * pod.mid_memory_bytes
         _add(self.node_estimated, pod.estimate or self.zero, sign)
         if self.report is not None:
             self._count(pod, self.report, sign)

@@ -50,6 +50,8 @@ class PodResources(NamedTuple):
 
 
 NOTHING = PodAmounts(0, 0)
+UNKNOWN_MID: Final = vectors.LARGEST + 1
+"""A Mid amount that cannot be read: no node and no quota has so much, and it does not count for other pods."""
 _MOST_CONTAINERS: Final = 64
 """Containers that are kept one by one: thousands fit into a pod, and the resources of thousands of pods are cached."""
 
@@ -167,26 +169,29 @@ class AssignedPod(msgspec.Struct, frozen=True, gc=False):
 
 def read(pod: pods.Pod, args: EstimatorArgs) -> PodInfo:
     """Derive the facts of a pod."""
+    requests, priority_class = pods.requests(pod.spec), priority_and_qos.priority_class(pod)
     try:
-        requests = pods.requests(pod.spec)
-        priority_class = priority_and_qos.priority_class(pod)
-        is_prod = priority_class is priority_and_qos.PriorityClass.PROD
-        estimate = _shared(args.vector(estimator.estimate(pod, args, priority_class, requests)))
+        estimate = _shared(args.vector(estimator.estimate(pod, args, priority_class, quantities.known(requests))))
         demand = read_resources(pod.spec) if args.with_demand else None
     except quantities.InvalidQuantity:
-        requests, is_prod, estimate, demand = {}, False, None, None
+        estimate, demand = None, None
     return PodInfo(
         uid=pod.metadata.uid,
         key=key(pod),
-        is_prod=is_prod,
+        is_prod=priority_class is priority_and_qos.PriorityClass.PROD,
         is_pinned=is_pinned(pod),
         priority=pod.spec.priority or 0,
         is_exempt=is_exempt(pod),
         estimate=estimate,
-        mid_cpu_millis=vectors.cut(requests.get(names.MID_CPU, 0)),
-        mid_memory_bytes=vectors.cut(requests.get(names.MID_MEMORY, 0)),
+        mid_cpu_millis=_mid(requests, names.MID_CPU),
+        mid_memory_bytes=_mid(requests, names.MID_MEMORY),
         demand=demand,
     )
+
+
+def _mid(requests: pods.Resources, name: str) -> int:
+    amount = requests.get(name, 0)
+    return UNKNOWN_MID if amount == quantities.UNKNOWN else vectors.cut(amount)
 
 
 def pod_key(namespace: str, name: str) -> str:

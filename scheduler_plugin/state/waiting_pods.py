@@ -33,7 +33,7 @@ class WaitingPodStatus(msgspec.Struct, rename="camel", frozen=True):
 class WaitingPod(msgspec.Struct, rename="camel", frozen=True):
     """A pod without a node."""
 
-    metadata: pods.ObjectMeta = pods.ObjectMeta()
+    metadata: pods.TenantMeta = pods.TenantMeta()
     status: WaitingPodStatus = WaitingPodStatus()
 
 

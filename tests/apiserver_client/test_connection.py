@@ -190,3 +190,9 @@ def test_the_authorities_of_the_environment_are_not_those_of_the_cluster(tmp_pat
     wanted = cluster.tls_context().cert_store_stats()
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.make(tmp_path, "other").certificate_path))
     assert cluster.tls_context().cert_store_stats() == wanted
+
+
+def test_user_and_password_of_an_address_become_the_credentials_and_are_not_shown():
+    to = connection.Connection("https://me:hunter%402@host:6443/p", "the test")
+    assert (to.server, to.username, to.password) == ("https://host:6443/p", "me", "hunter@2")
+    assert "hunter" not in repr(to)

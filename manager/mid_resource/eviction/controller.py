@@ -35,6 +35,7 @@ from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
 from manager.mid_resource.eviction.records import FIX, NodeRecords, Rights
 from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.formula import Target
+from manager.mid_resource.target import bound_pods
 from manager.slo_config.strategy import Configuration
 
 log = logging.getLogger(__name__)
@@ -92,11 +93,11 @@ class Evictor:
         """Time of the last round."""
         self.telemetry.eviction.export(self._turns.counts, self._emptying.counts)
 
-    def observe(self, case: Case, target: Target, requests_from: str) -> bool:
+    def observe(self, case: Case, target: Target | None, requests_from: str) -> bool:
         """Take note of what the Mid controller calculated for a node; return whether its state is kept."""
         chosen, record = eviction_policy(case.strategy), case.record
         departure = decision.classify(case.node) if case.strategy.enabled else decision.STAYS
-        observation = shortage.observe_report(case, target, requests_from)
+        observation = shortage.observe_report(case, target, requests_from) if target else None
         may_be_emptied = self._emptying.concerns(case, chosen, record)
         turn = self._turns.observe(
             Reconciled(case.name, case.node.metadata.uid, observation, chosen, record, departure, may_be_emptied),
@@ -256,17 +257,11 @@ class Evictor:
                 log.info("node %s: no Mid pod is evicted: %s", turn.name, fault)
                 return None
             usage = shortage.memory_of_pods(full)
-        listed = await objects.list_all(
-            self.api,
-            resources.PODS,
-            field_selector=f"spec.nodeName={turn.name}",
-            decode=pods_on_node.EvictablePod,
-            from_cache=True,
-        )
-        if Trigger.MID_ONLY in triggers and await self._emptying.is_kept(turn, listed.items, self.clock()):
+        listed = await bound_pods(self.api, turn.name, pods_on_node.EvictablePod)
+        if Trigger.MID_ONLY in triggers and await self._emptying.is_kept(turn, listed, self.clock()):
             return None
         gone = {*self.newly_evicted(), *self._gone.uids(self.clock())}
-        pods = pods_on_node.node_pods(listed.items, turn.uid, usage, triggers, gone, record=turn.record)
+        pods = pods_on_node.node_pods(listed, turn.uid, usage, triggers, gone, record=turn.record)
         for namespace in {pod.namespace for pod in pods.staying}:
             self.telemetry.eviction.evicted.add(namespace, 0)
         now = self.clock()

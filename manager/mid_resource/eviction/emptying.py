@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from api_types.node_metric.mid_eviction import MidEvictionRecord
-from apiserver_client import errors, objects, resources, session
+from apiserver_client import errors, session
 from manager.mid_resource.decision import Case
 from manager.mid_resource.events import Event
 from manager.mid_resource.eviction import planning
@@ -25,6 +25,7 @@ from manager.mid_resource.eviction.pods import Occupancy, requested
 from manager.mid_resource.eviction.policy import EvictionPolicy, empty_grace
 from manager.mid_resource.eviction.records import FIX, NodeRecords, Rights
 from manager.mid_resource.eviction.shortage import Trigger
+from manager.mid_resource.target import bound_pods
 
 log = logging.getLogger(__name__)
 
@@ -100,18 +101,12 @@ class Emptying:
     async def _list(self, turn: NodeTurn, state: Occupancy, now: dt.datetime) -> None:
         state.tried = now
         try:
-            listed = await objects.list_all(
-                self.api,
-                resources.PODS,
-                field_selector=f"spec.nodeName={turn.name}",
-                decode=pods_on_node.EvictablePod,
-                from_cache=True,
-            )
+            listed = await bound_pods(self.api, turn.name, pods_on_node.EvictablePod)
         except errors.ApiServerError as error:
             log.warning("node %s: cannot list its pods, so it is not emptied: %s", turn.name, error)
             return
-        pods = pods_on_node.node_pods(listed.items, turn.uid, {}, (Trigger.MID_ONLY,))
-        state.list_shows(pods_on_node.keeper(listed.items, turn.uid), pods, now)
+        pods = pods_on_node.node_pods(listed, turn.uid, {}, (Trigger.MID_ONLY,))
+        state.list_shows(pods_on_node.keeper(listed, turn.uid), pods, now)
 
     async def _why_reopened(self, turn: NodeTurn, state: Occupancy, now: dt.datetime) -> str:
         """Return why a closed node opens again; empty where it stays closed."""

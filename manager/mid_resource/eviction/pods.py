@@ -44,7 +44,7 @@ class ControllerReference(pods.OwnerReference, rename="camel", gc=False, frozen=
     controller: bool | None = None
 
 
-class EvictableMetadata(pods.ObjectMeta, rename="camel", frozen=True):
+class EvictableMetadata(pods.TenantMeta, rename="camel", frozen=True):
     """Identity of a pod, its owners, and its grace period while it terminates."""
 
     deletion_grace_period_seconds: int | None = None
@@ -65,7 +65,7 @@ class Candidate:
     namespace: str
     name: str
     requests: Mapping[str, int]
-    """Mid requests, in milli-cores and bytes."""
+    """Mid requests, in milli-cores and bytes. With an unknown amount the pod counts as the one that holds the most."""
     priority: int
     eviction_priority: int
     """Of the annotation: a lower one goes first."""
@@ -86,7 +86,8 @@ class Candidate:
     @property
     def memory_over(self) -> int:
         """Return the memory in use beyond the mid-memory that the pod requests."""
-        return max(self.memory_used - self.requests.get(names.MID_MEMORY, 0), 0)
+        requested = self.requests.get(names.MID_MEMORY, 0)
+        return max(self.memory_used - (requested if requested != quantities.UNKNOWN else 0), 0)
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,7 @@ def _comes_back(
 def _candidate(
     pod: EvictablePod, node_uid: str, usage: Mapping[str, int], triggers: Collection[Trigger]
 ) -> Candidate | None:
-    try:
-        requested = pods.requests(pod.spec)
-    except quantities.InvalidQuantity:
-        return None
+    requested = pods.requests(pod.spec)
     mid_requests = {mid: requested[mid] for mid in names.MID_RESOURCES if requested.get(mid, 0) > 0}
     if not mid_requests and priority_and_qos.priority_class(pod) is not PriorityClass.MID:
         return None
@@ -198,7 +196,7 @@ def keeper(bound: Iterable[EvictablePod], node_uid: str) -> str:
     """Return namespace and name of a pod that keeps a node beside its Mid pods; empty where there is none.
 
     Pods that come with any node keep none. A pod counts from its binding to its end, also while it terminates. A pod
-    that holds Mid resources and could not be evicted counts too, and so does one whose requests are malformed.
+    that holds Mid resources and could not be evicted counts too.
     """
     return next((f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in bound if _keeps(pod, node_uid)), "")
 

@@ -334,5 +334,5 @@ def _memory_of_pods(read: FullReport) -> Iterator[tuple[str, int]]:
             amount = quantities.resource_units(names.MEMORY, wire)
         except quantities.InvalidQuantity:
             continue
-        if 0 <= amount <= quantities.MOST:
+        if amount >= 0:
             yield f"{pod.namespace}/{pod.name}", amount

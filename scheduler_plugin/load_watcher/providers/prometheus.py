@@ -58,8 +58,8 @@ class PrometheusProvider:
     has_deviation = True
 
     def __init__(self, reach: Reach, queries: Sequence[Query], nodes: ReadKnownNodes, node_names: NodeNames) -> None:
-        self._prometheus = PrometheusClient(HttpClient(reach))
-        self._address = reach.address
+        client = HttpClient(reach)
+        self._prometheus, self._address = PrometheusClient(client), client.shown
         self._queries = queries
         self._nodes = nodes
         self._node_names = node_names

@@ -140,7 +140,7 @@ class HttpProvider:
 
     def __init__(self, reach: Reach) -> None:
         self._client = HttpClient(reach)
-        self._address = reach.address
+        self._address = self._client.shown
 
     async def check(self) -> Sequence[str]:
         """Return a problem if the server is not healthy."""

@@ -15,6 +15,7 @@ from typing import Final
 import pydantic
 from pydantic import alias_generators
 
+from api_types.wire_model import Address, without_credentials
 from scheduler_plugin.load_watcher.records import MetricType, Statistic
 
 METHODS: Final[Mapping[str, Statistic]] = {"avg_over_time": Statistic.AVG, "stddev_over_time": Statistic.STD}
@@ -149,7 +150,7 @@ class ProviderSpec(pydantic.BaseModel):
 
     type: str
     """Name in the registry of providers."""
-    address: str = ""
+    address: Address = ""
     """URL; empty means the default of the provider."""
     token: pydantic.SecretStr = pydantic.SecretStr("")
     """Token or API key; prefer `tokenFile`."""
@@ -192,7 +193,9 @@ def problems(spec: ProviderSpec) -> list[str]:
     problems = [f"{key} is not set, and {spec.type} needs it" for key in NEEDS[spec.type] if not keys[key]]
     scheme, separator, _host = spec.address.partition("://")
     if (separator and scheme not in _SCHEMES) or (spec.type == LOAD_WATCHER and spec.address and not separator):
-        problems.append(f"address is {spec.address!r}, want a URL that begins with http:// or https://")
+        problems.append(
+            f"address is {without_credentials(spec.address)!r}, want a URL that begins with http:// or https://"
+        )
     if spec.queries not in PRESETS:
         problems.append(f"queries is {spec.queries!r}, want one of {', '.join(PRESETS)}")
     return problems

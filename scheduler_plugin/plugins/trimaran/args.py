@@ -15,6 +15,7 @@ import pydantic
 from api_types import names
 from api_types.colocation.problem import Problem, problem
 from api_types.kubernetes import quantities
+from api_types.wire_model import Address
 from scheduler_plugin.framework.interface import PluginArgs
 from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.load_watcher.providers.provider_spec import SMOOTHED_MINUTES, ProviderSpec
@@ -40,13 +41,13 @@ class TrimaranArgs(PluginArgs):
 
     model_config = pydantic.ConfigDict(populate_by_name=True)
 
-    watcher_address: str | None = None
+    watcher_address: Address | None = None
     """URL of a load watcher, upstream's or this project's; takes precedence over metricProvider."""
     metric_provider: MetricProvider | None = None
     """Source of measurements. Default: NodeMetric."""
     metric_provider_type: str | None = None
     """The same as metricProvider.type, as KEP-61 writes it."""
-    metric_provider_address: str | None = None
+    metric_provider_address: Address | None = None
     """The same as metricProvider.address."""
     metric_provider_token: pydantic.SecretStr | None = None
     """The same as metricProvider.token."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api_types import names
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, quantities
 
 
 def decode(value, kind=pods.Pod):
@@ -209,3 +209,38 @@ def test_while_a_limit_is_lowered_the_pod_may_use_the_old_one():
     assert pods.cpu_limit_millis(unlimited) is None
     fields = {"containers": [container()], "resources": {"limits": {"cpu": "1"}}}
     assert pods.cpu_limit_millis(decode({"spec": fields, "status": {"resources": {"limits": {"cpu": "4"}}}})) == 4000
+
+
+MID_CPU = "kubernetes.io/mid-cpu"
+
+
+@pytest.mark.parametrize("text", ["abc", "1e30", "18446744073709551616", "9Ei"])
+def test_an_amount_that_cannot_be_counted_is_unknown_and_spoils_no_other(text):
+    odd = {"cpu": "1", MID_CPU: "0" * 65 + "4e0003", "memory": text, "example.com/x": text}
+    found = pods.requests(spec(containers=[{"name": "c", "resources": {"requests": odd}}, container("2")]))
+    assert (found["cpu"], found[MID_CPU], found["memory"]) == (3000, 4000, quantities.UNKNOWN)
+    with pytest.raises(quantities.InvalidQuantity, match="memory: "):
+        quantities.known(found)
+    assert quantities.known({"cpu": 1, "example.com/x": quantities.UNKNOWN})
+
+
+def test_requests_that_only_together_are_more_than_kubernetes_counts_are_unknown():
+    half = {"name": "c", "resources": {"requests": {"memory": str(2**62)}}}
+    assert pods.requests(spec(containers=[half] * 3)) == {"memory": quantities.UNKNOWN}
+
+
+def test_what_nobody_reads_of_a_tenants_metadata_is_not_kept():
+    huge, emoji = "x" * 2**18, "\U0001f600"
+    meta = {
+        "labels": {"app": "web", "koordinator.sh/qosClass": "LS"},
+        "annotations": {"a": huge + emoji, names.ANNOTATION_EVICTION_POLICY: huge, names.ANNOTATION_VPA_UPDATES: emoji,
+                        names.ANNOTATION_EVICTION_PRIORITY: "-1"},
+        "ownerReferences": [{"kind": "Job", "name": str(index)} for index in range(10_000)],
+    }  # fmt: skip
+    found = decode({"metadata": meta}).metadata
+    assert found.labels == {"koordinator.sh/qosClass": "LS"}
+    assert found.annotations == {
+        names.ANNOTATION_EVICTION_POLICY: pods.TOO_LONG, names.ANNOTATION_VPA_UPDATES: pods.TOO_LONG,
+        names.ANNOTATION_EVICTION_PRIORITY: "-1",
+    }  # fmt: skip
+    assert len(found.owner_references) == 32

@@ -224,3 +224,10 @@ def test_a_complete_list_drops_what_it_does_not_name_and_marks_the_table_synced(
     assert table.active() == []
     assert table.synced
     table.drop("ns", "never seen")
+
+
+def test_an_unreadable_amount_is_not_charged_and_hides_nothing_else_of_its_pod():
+    odd = {"cpu": "2".zfill(65), "memory": "1e30", "kubernetes.io/mid-cpu": "x", "kubernetes.io/mid-memory": "5e0003"}
+    found = pods_on_node.describe(pod(containers=[{"name": "c", "resources": {"requests": odd, "limits": odd}}]))
+    assert (found.cpu_request_millis, found.memory_request_bytes) == (2000, 0)
+    assert (found.mid_cpu_request_millis, found.mid_memory_request_bytes) == (0, 5000)

@@ -2,8 +2,11 @@
 
 import datetime as dt
 
+import msgspec
 import pytest
 
+from api_types.kubernetes import pods
+from manager.mid_resource import target
 from tests.fakes import cluster
 from tests.manager.conftest import MID, NAMESPACE, World, allocated, amounts, mid_pod, used
 
@@ -330,3 +333,56 @@ async def test_a_node_that_publishes_is_withdrawn_once_when_it_is_switched_to_sh
     writes = len(node_writes(world))
     await reported(world)
     assert len(node_writes(world)) == writes
+
+
+def tenant_pod(name, requests, **more):
+    containers = [{"name": "c", "resources": {"requests": requests}}]
+    pod = mid_pod(name)
+    return {**pod, "spec": {**pod["spec"], "containers": containers, **more}}
+
+
+@pytest.mark.parametrize("text", ["1".zfill(65), "1e0003", "1e9999", "18446744073709551616"])
+async def test_no_text_of_a_tenant_delays_the_withdrawal(world, text):
+    await started(world)
+    await reported(world, mid=500)
+    add(world, "m", 500)
+    world.server.add("pods", tenant_pod("odd", {"memory": text}, priority=0), "any-tenant")
+    await configure(world, enable=False)
+    await world.settle()
+    assert world.mid_of() == (500, 500)
+
+
+async def test_mid_pods_with_an_unknown_amount_keep_what_is_left_of_the_last_floor(world):
+    known, *unknown = [
+        msgspec.convert(tenant_pod(name, {MID[0]: cpu, MID[1]: "100"}), type=pods.Pod)
+        for name, cpu in (("a", "300"), ("b", "1e30"), ("c", "x"))
+    ]
+    assert target.summed([known, *unknown], (), {MID[0]: 1000, MID[1]: 50}).requests().mid == {
+        MID[0]: 1000,
+        MID[1]: 300,
+    }
+    assert target.summed([known, *unknown], (), {MID[0]: 200}).requests().mid == {MID[0]: 300, MID[1]: 300}
+
+
+async def test_an_unknown_amount_of_a_prod_pod_leaves_nothing_unallocated(world):
+    await started(world, midUnallocatedPercent=50)
+    world.server.add("pods", tenant_pod("odd", {"memory": "1e30"}, priority=9000), "any-tenant")
+    await reported(world, allocated=None, prodReclaimableMetric=amounts("1", "1k"), prodPeakMetric=None)
+    assert world.mid_of() == (6_000, 1_000)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [{"name": f"c{index}"} for index in range(3000)]},
+        {"containers": [{"name": "c", "resources": {"requests": {f"a.b/{index}": "1" for index in range(9000)}}}]},
+    ],
+    ids=["containers", "resources"],
+)
+async def test_a_list_keeps_of_a_huge_pod_what_decides(world, spec):
+    pod = tenant_pod("huge", {MID[0]: "1.0e3"})
+    pod["spec"]["containers"] += spec["containers"]
+    world.server.add("pods", pod, NAMESPACE)
+    (found,) = await target.bound_pods(world.api, "n1", pods.Pod)
+    assert pods.requests(found.spec) == {MID[0]: 1000}
+    assert len(msgspec.json.encode(found)) < 1000

@@ -233,3 +233,94 @@ def test_any_document_gives_problems_of_one_line_each(document):
         assert ": seen " in line
         assert ", want " in line
         assert "\n" not in line
+
+
+MANIFEST = """
+kind: Namespace
+metadata: {name: n}
+---
+kind: Secret
+metadata: {name: s}
+data: {token: c2VjcmV0}
+stringData: {config: "pluginConfig: [{nam: hunter2}]"}
+---
+kind: List
+items:
+- kind: ConfigMap
+  metadata: {name: other}
+  data: {notes: plain words, broken: "a: b: c"}
+- kind: ConfigMap
+  metadata: {name: c}
+  data:
+    config: |
+      kind: KubeSchedulerConfiguration
+      profiles: [{pluginConfig: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 65.5}}}]}]
+"""
+
+
+def test_the_configuration_in_a_manifest_is_found_by_its_kind():
+    (found,) = checking.check(MANIFEST)
+    assert (found.where, found.result.effective) == ("data[config]", None)
+    assert found.result.problems == ["profiles[0].pluginConfig[0].args.usageThresholds.cpu: seen 65.5, want an integer"]
+
+
+@pytest.mark.parametrize("kind", ["Secret", "Namespace"])
+def test_a_manifest_of_other_objects_has_no_configuration_and_is_not_shown(kind):
+    with pytest.raises(checking.NotADocument) as told:
+        checking.documents(yaml.dump({"kind": kind, "stringData": {"plugins": "hunter2"}, "data": ["hunter2"]}))
+    assert "hunter2" not in str(told.value)
+    result = checking.check_document({"kind": kind, "data": {"plugins": "hunter2"}})
+    assert result.problems == [f'kind: seen "{kind}", want KubeSchedulerConfiguration, or a profile without a kind']
+
+
+@pytest.mark.parametrize("profiles", [{}, {"profiles": None}, {"profiles": []}], ids=["absent", "null", "empty"])
+def test_a_configuration_without_profiles_has_the_default_one(profiles):
+    document = {"kind": "KubeSchedulerConfiguration", "leaderElection": {"leaderElect": True}, "extenders": [EXTENDER]}
+    result = checking.check_document({**document, **profiles})
+    assert (result.problems, [text[:20] for text in result.advice]) == ([], ["profiles[0].plugins:"])
+    assert result.effective == checking.check_document({}).effective
+
+
+def test_whole_numbers_are_taken_as_kube_scheduler_takes_them():
+    text = """
+      plugins: {score: {enabled: [{name: LoadAwareScheduling, weight: 2.0}]}}
+      pluginConfig:
+      - name: LoadAwareScheduling
+        args:
+          nodeMetricExpirationSeconds: 3e2
+          resourceWeights: {cpu: 1.0, memory: 0o2}
+          usageThresholds: {cpu: 6.5e1}
+    """
+    (found,) = checking.check(text)
+    assert found.result.problems == []
+    args = found.result.effective["pluginConfig"][0]["args"]
+    assert args["nodeMetricExpirationSeconds"] == 300
+    assert (args["resourceWeights"], args["usageThresholds"]["cpu"]) == ({"cpu": 1, "memory": 2}, 65)
+
+
+@pytest.mark.parametrize("number", ["65.5", "1e21", "1e-1", ".inf", '"65"'])
+def test_a_number_that_is_not_whole_is_refused(number):
+    (found,) = checking.check(
+        f"pluginConfig: [{{name: LoadAwareScheduling, args: {{usageThresholds: {{cpu: {number}}}}}}}]"
+    )
+    assert found.result.problems[0].startswith("pluginConfig[0].args.usageThresholds.cpu: seen ")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"metricProvider": {"type": "Prometheus", "address": "http://me:hunter2@prometheus:9090/p"}},
+        {"metricProvider": {"type": "Prometheus", "address": "me:hunter2@prometheus:9090"}},
+        {"watcherAddress": "http://me:hun/ter2@hunter2@watcher"},
+        {"metricProviderAddress": "ftp://me:hunter2@x", "metricProviderType": "Prometheus"},
+        {"metricProvider": {"type": "InfluxDB", "address": "http://me:hunter2@x"}},
+        {"metricProviders": [{"type": "Datadog", "address": "https://me:hunter2@x", "token": "hunter2"}]},
+        {"addres": "http://me:hunter2@x"},
+    ],
+)
+def test_the_password_of_an_address_is_never_shown(args):
+    plugins = {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}
+    document = {"plugins": plugins, "pluginConfig": [{"name": "TargetLoadPacking", "args": args}]}
+    result = checking.check_document(document)
+    assert "ter2" not in repr(result)
+    assert result.effective is not None or result.problems

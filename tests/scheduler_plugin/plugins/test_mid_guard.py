@@ -435,3 +435,11 @@ def test_the_default_applies_to_a_namespace_without_an_annotation_or_unknown():
 def test_a_malformed_default_is_a_problem_of_the_configuration(bad):
     with pytest.raises(loader.InvalidConfiguration, match="defaultQuota"):
         loader.parse({"pluginConfig": [{"name": "MidGuard", "args": {"defaultQuota": bad}}]})
+
+
+def test_an_unknown_amount_passes_nowhere_and_costs_its_own_namespace_alone():
+    unknown = {**MID, "kubernetes.io/mid-cpu": "1e30"}
+    assert rejects(report(), requests=unknown) == mid_guard.REASON
+    assert rejects(report(), assigned=[unknown]) is None
+    assert rejects(report(), requests={**MID, "kubernetes.io/mid-cpu": "4000".zfill(65)}) is None
+    assert rejects(report(), requests={**MID, "kubernetes.io/mid-cpu": "5e0003"}) == mid_guard.REASON

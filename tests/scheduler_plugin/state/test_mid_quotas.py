@@ -150,3 +150,10 @@ def test_a_call_of_another_scheduler_between_filter_and_prioritize_does_not_free
     asked(extender.filter, "other", "lab", {"cpu": "1"})
     asked(extender.prioritize, "first")
     assert asked(extender.filter, "second")["NodeNames"] == []
+
+
+def test_a_pod_of_an_unknown_amount_holds_more_than_any_quota():
+    parts = factories.parts()
+    parts.cluster.node_changed(factories.node("n1"))
+    parts.cluster.assume_pod(factories.pod("odd", requests={"kubernetes.io/mid-cpu": "x"}), "n1", NOW)
+    assert parts.cluster.vectors.mid_quotas.namespace_use("default").held[0] >= 2**53

@@ -4,6 +4,7 @@ import datetime as dt
 
 import pytest
 
+from api_types.kubernetes import quantities
 from apiserver_client import session
 from benchmarks import take_back
 from benchmarks.take_back import RISE_SECONDS, calculated_millis
@@ -322,6 +323,26 @@ async def test_freeze_shrinks_values_that_are_only_kept(short):
     await short.world.config.refresh()
     await short.world.settle()
     assert short.world.mid_of() == (1000, 1000)
+
+
+async def test_a_drain_ends_on_a_node_whose_resources_cannot_be_calculated(short):
+    await short.start()
+    for name in "ab":
+        short.add_pod(name)
+    short.world.configure({**EVICT, "midEmergency": "drain"})
+    await short.world.config.refresh()
+    await short.minutes(1, per_round=60)
+    assert short.evicted == ["a"]
+    capacity = {"cpu": "10", "memory": "20k", "ephemeral-storage": "not readable"}
+    short.server.patch("nodes", "n1", {"status": {"capacity": capacity}})
+    short.world.configure(EVICT)
+    await short.world.config.refresh()
+    with pytest.raises(quantities.InvalidQuantity):
+        await short.report()
+    for _ in range(10):
+        await short.round()
+        short.pass_seconds(60)
+    assert short.evicted == ["a"]
 
 
 async def test_drain_evicts_every_mid_pod_in_order_at_ten_times_the_rate_also_without_reports(short):

@@ -285,3 +285,14 @@ def test_the_chosen_pod_is_never_prod_nor_static_nor_of_a_daemon_set_nor_ended_n
         is_mirror = "kubernetes.io/config.mirror" in meta["annotations"]
         assert not (is_mirror and any(owner["kind"] == "Node" for owner in meta["ownerReferences"])), pod
     assert chosen > 1000
+
+
+@pytest.mark.parametrize("text", ["4000".zfill(65), "4e0003", "x"])
+def test_a_mid_pod_gains_nothing_by_the_text_of_its_amount(text):
+    document = mid_pod("odd")
+    document["metadata"] |= {"uid": "odd", "namespace": "t"}
+    document["spec"]["containers"] = [{"name": "c", "resources": {"requests": {names.MID_CPU: text, "memory": "x"}}}]
+    odd = msgspec.convert(document, type=pods.EvictablePod)
+    (found,) = pods.node_pods([odd], "node", {"t/odd": 7}, [Trigger.MID_CPU]).staying
+    assert (found.protected, found.memory_over, pods.keeper([odd], "node")) == ("", 7, "")
+    assert order(found, candidate("plain", 1000)) == ["odd", "plain"]

@@ -1,0 +1,1 @@
+"""Texts of quantities, and what apimachinery's ParseQuantity makes of them."""
