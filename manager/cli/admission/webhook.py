@@ -14,11 +14,13 @@ import logging
 import random
 import re
 import signal
+import socket
 import ssl
 import threading
 import time
+from asyncio import sslproto
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import kopf
@@ -27,7 +29,7 @@ from prometheus_client import CollectorRegistry, Gauge, PlatformCollector, Proce
 
 from api_types.mid_pods import template
 from apiserver_client import backoff, connection, errors, session
-from component_base import clock, http_endpoint
+from component_base import clock, http_endpoint, listening
 from component_base.http_endpoint import ProbeResult
 from manager.cache import kopf_thread
 from manager.cache.kopf_thread import KopfThread
@@ -57,6 +59,12 @@ _HEAD_BYTES: Final = 4096
 _UID: Final = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([0-9a-f-]{36})"')
 """The UID of a review, which the API server sends first."""
 _ASK_AGAIN_SECONDS: Final = 0.05
+MOST_CONNECTIONS: Final = 128
+"""Connections at a time; the API servers of a cluster keep a few open. The newest beyond it is refused."""
+_IDLE_SECONDS: Final = 15.0
+_SWEEP_SECONDS: Final = 1.0
+_TLS_BUFFER_BYTES: Final = 32 * 1024
+"""asyncio allocates so much for a connection before its handshake, by default 256 KiB. A record of TLS has 16 KiB."""
 
 
 def new_thread(
@@ -103,10 +111,10 @@ def limits(
 
 def _operations(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield what differs between two specs; the rules change resources of containers and the scheduler's name."""
-    for field in template.CONTAINER_LISTS:
-        for index, (old, new) in enumerate(zip(before.get(field) or (), after.get(field) or (), strict=True)):
+    for name in template.CONTAINER_LISTS:
+        for index, (old, new) in enumerate(zip(before.get(name) or (), after.get(name) or (), strict=True)):
             if new.get("resources") != old.get("resources"):
-                yield {"op": "add", "path": f"/spec/{field}/{index}/resources", "value": new["resources"]}
+                yield {"op": "add", "path": f"/spec/{name}/{index}/resources", "value": new["resources"]}
     if after.get("schedulerName") != before.get("schedulerName"):
         yield {"op": "add", "path": "/spec/schedulerName", "value": after["schedulerName"]}
 
@@ -115,6 +123,9 @@ def _operations(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 class AdmissionServer:
     """Server of reviews, by kopf's interface for a server of one's own: bounded, and for kopf all are creations.
 
+    Any pod of the cluster may open connections: at most MOST_CONNECTIONS are open at a time, and one without a whole
+    request and its answer for `idle_seconds` is closed.
+
     It listens from when kopf can answer: before it has read the resources of the API, its answer would let a pod pass.
     kopf remembers the object of every other review for good, and any pod of the cluster may reach the port.
     """
@@ -122,22 +133,84 @@ class AdmissionServer:
     port: int
     context: ssl.SSLContext | None
     on_listening: Callable[[], None]
-    host: str | None = None
+    host: str = listening.ALL_ADDRESSES
+    idle_seconds: float = _IDLE_SECONDS
+    _handshakes: set[asyncio.Task[None]] = field(default_factory=set)
+    _used: dict[object, float] = field(default_factory=dict)
+    """Time at which each connection was opened, or had its last request or answer."""
+    _read_bytes: int = 0
+    """Size of the reviews that are read now."""
 
     async def __call__(self, fn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
         """Serve reviews by `fn`; call `on_listening` once the port is open."""
         await _answered(fn)
+        sslproto.SSLProtocol.max_size = _TLS_BUFFER_BYTES
         application = web.Application(client_max_size=_LARGEST_BYTES)
-        application.router.add_post("/{path:.*}", functools.partial(_answer, fn))
-        runner = web.AppRunner(application, handle_signals=False, access_log=None)
+        application.router.add_post("/{path:.*}", functools.partial(self._answer, fn))
+        runner = web.AppRunner(application, handle_signals=False, access_log=None, max_headers=32)
         await runner.setup()
+        assert runner.server is not None
+        fix = "stop the process that uses it, or set another --port"
+        listener = listening.listen(self.host, self.port, purpose="reviews", fix=fix)
+        work = [
+            asyncio.create_task(each) for each in (self._accept(listener, runner.server), self._sweep(runner.server))
+        ]
         try:
-            await web.TCPSite(runner, self.host, self.port, ssl_context=self.context).start()
             self.on_listening()
             yield kopf.WebhookClientConfig()
             await asyncio.Event().wait()
         finally:
+            for task in (*work, *self._handshakes):
+                task.cancel()
+            listener.close()
             await runner.cleanup()
+
+    async def _accept(self, listener: socket.socket, server: web.Server) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                peer, _address = await loop.sock_accept(listener)
+            except OSError as error:
+                log.warning("cannot accept a connection: %s", error.strerror or error)
+                await asyncio.sleep(_SWEEP_SECONDS)  # out of file descriptors: connections end meanwhile
+                continue
+            if len(server.connections) + len(self._handshakes) >= MOST_CONNECTIONS:
+                peer.close()
+                continue
+            task = asyncio.create_task(self._begin(peer, server))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _begin(self, peer: socket.socket, server: web.Server) -> None:
+        """Serve an accepted connection, over TLS once its handshake is done."""
+        limits = {"ssl_handshake_timeout": self.idle_seconds, "ssl_shutdown_timeout": 1.0} if self.context else {}
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(server, peer, ssl=self.context, **limits)
+        except OSError as error:
+            log.debug("a connection ended before its first request: %s", error)
+            peer.close()
+
+    async def _sweep(self, server: web.Server) -> None:
+        """Close the connections that are idle, or whose client takes too long."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            now = time.monotonic()
+            self._used = {handler: self._used.get(handler, now) for handler in server.connections}
+            for handler in server.connections:
+                if now - self._used[handler] >= self.idle_seconds and handler.transport is not None:
+                    handler.transport.abort()
+
+    async def _answer(self, fn: kopf.WebhookFn, request: web.Request) -> web.Response:
+        self._used[request.protocol] = time.monotonic()
+        size = min(request.content_length or _LARGEST_BYTES, _LARGEST_BYTES)
+        if self._read_bytes + size > _LARGEST_READ_BYTES:
+            return web.Response(status=503)
+        self._read_bytes += size
+        try:
+            return await _answer(fn, request)
+        finally:
+            self._read_bytes -= size
+            self._used[request.protocol] = time.monotonic()
 
 
 async def _answered(fn: kopf.WebhookFn) -> None:

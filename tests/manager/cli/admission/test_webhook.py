@@ -6,13 +6,20 @@ import functools
 import http.client
 import json
 import re
+import socket
+import ssl
+import subprocess
+import sys
 import threading
+import time
 
 import kopf
+import psutil
 import pytest
 
 from manager.cli.admission import config_review, webhook
 from manager.cli.admission.settings import AdmissionSettings
+from tests.fakes import certificates
 from tools.localcluster.host import ports
 
 PLAIN = {"cpu": "500m", "memory": "64Mi"}
@@ -191,3 +198,134 @@ async def test_it_listens_when_kopf_can_answer():
     async with serving(late) as post:
         assert len(attempts) == 4
         assert (await post('{"request": {"operation": "CREATE"}}'))[0] == 200
+
+
+SERVER = """
+import asyncio, gc, ssl, sys
+from manager.cli.admission import webhook
+
+async def answer(review, **_):
+    return {}
+
+async def serve(port, certificate, key, idle_seconds):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    listening = lambda: print("listening", flush=True)
+    server = webhook.AdmissionServer(int(port), context, listening, "127.0.0.1", float(idle_seconds))
+    async for _ in server(answer):
+        pass
+
+asyncio.run(serve(*sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def tls_server(request, tmp_path):
+    """Start the server over TLS as a process of its own; return the process and what connects to it."""
+    certificate, port = certificates.make(tmp_path, "webhook"), ports.free_port()
+    words = [str(port), certificate.certificate_path, certificate.key_path, str(request.param)]
+    context = ssl.create_default_context(cafile=certificate.certificate_path)
+    context.check_hostname = False
+
+    def connect(*, with_tls=True):
+        plain = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+        return opened.enter_context(context.wrap_socket(plain)) if with_tls else plain
+
+    with (
+        contextlib.ExitStack() as opened,
+        subprocess.Popen([sys.executable, "-c", SERVER, *words], stdout=subprocess.PIPE) as process,
+    ):
+        try:
+            assert process.stdout.readline() == b"listening\n"
+            yield psutil.Process(process.pid), connect
+        finally:
+            process.kill()
+
+
+def is_open(peer):
+    peer.settimeout(0.01)
+    try:
+        return peer.recv(1) != b""
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+
+
+def post_over(peer):
+    body = b'{"request": {"operation": "CREATE"}}'
+    peer.settimeout(10)
+    peer.sendall(b"POST /mid-limits HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    answer = b""
+    while not answer.endswith(b"{}") and (more := peer.recv(4096)):
+        answer += more
+    return answer.startswith(b"HTTP/1.1 200 OK")
+
+
+def open_peers(connect, count, start=b"", **how):
+    """Return connections, of which those that are refused are left out."""
+    peers = []
+    for _ in range(count):
+        with contextlib.suppress(OSError):
+            peers.append(connect(**how))
+            peers[-1].sendall(start)
+    return peers
+
+
+@pytest.mark.parametrize("tls_server", [120], indirect=True)
+@pytest.mark.parametrize(
+    ("start", "how"),
+    [
+        (b"", {}),
+        (b"", {"with_tls": False}),
+        (b"POST /mid-limits HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nx", {}),
+    ],
+    ids=["idle", "no handshake", "half a request"],
+)
+def test_500_peers_take_little_memory_and_the_newest_are_refused(tls_server, start, how):
+    process, connect = tls_server
+    first = connect()
+    assert post_over(first)
+    before = process.memory_info().rss
+    peers = open_peers(connect, 500, start, **how)
+    time.sleep(0.5)
+    assert process.memory_info().rss - before <= 16 << 20
+    assert sum(map(is_open, peers)) == webhook.MOST_CONNECTIONS - 1
+    assert post_over(first)
+    for peer in peers:
+        peer.close()
+    time.sleep(0.5)
+    assert post_over(connect())
+
+
+@pytest.mark.parametrize("tls_server", [1.5], indirect=True)
+def test_a_peer_that_sends_no_whole_request_in_time_is_closed_and_others_stay(tls_server):
+    _process, connect = tls_server
+    slow = [b"", b"POST /mid-limits HTTP/1.1\r\nHost: ", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx"]
+    peers = [*open_peers(connect, 1, with_tls=False), *(open_peers(connect, 1, start)[0] for start in slow)]
+    busy = connect()
+    for _ in range(8):
+        assert post_over(busy)
+        time.sleep(0.5)
+    assert [is_open(peer) for peer in peers] == [False] * 4
+    assert is_open(busy)
+
+
+@pytest.mark.parametrize("tls_server", [120], indirect=True)
+def test_large_reviews_at_a_time_are_bounded(tls_server):
+    process, connect = tls_server
+    assert post_over(connect())
+    before = process.memory_info().rss
+    head = b"POST /mid-limits HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n"
+    peers = open_peers(connect, 100, head + b" " * 1_000_000)
+    time.sleep(1)
+    assert process.memory_info().rss - before <= 48 << 20
+    assert sum(first_bytes(peer) == b"HTTP/1.1 503" for peer in peers) >= 80
+
+
+def first_bytes(peer):
+    peer.settimeout(0.05)
+    try:
+        return peer.recv(12)
+    except TimeoutError:
+        return b""
