@@ -9,8 +9,8 @@ import yaml
 from api_types import names
 from api_types.mid_pods import policy, quota
 from manager.cli.admission import config_review
+from manager.cli.admission.server import HANDLER
 from manager.cli.admission.settings import ENV_PREFIX, AdmissionSettings
-from manager.cli.admission.webhook import HANDLER
 from tests.charts import chart
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ import kopf
 import psutil
 import pytest
 
-from manager.cli.admission import config_review, webhook
+from manager.cli.admission import config_review, server, webhook
 from manager.cli.admission.settings import AdmissionSettings
 from tests.fakes import certificates
 from tools.localcluster.host import ports
@@ -96,7 +96,7 @@ def review_of(operation="CREATE", *, uid="7", **metadata):
 async def serving(fn):
     """Serve with a function in place of kopf; yield what posts a body, and returns status and answer."""
     listening, port = threading.Event(), ports.free_port()
-    configurations = webhook.AdmissionServer(port, None, listening.set, "127.0.0.1")(fn)
+    configurations = server.AdmissionServer(port, None, listening.set, "127.0.0.1")(fn)
     await anext(configurations)
     assert listening.is_set()
     yield functools.partial(asyncio.to_thread, posted, port)
@@ -202,7 +202,7 @@ async def test_it_listens_when_kopf_can_answer():
 
 SERVER = """
 import asyncio, gc, ssl, sys
-from manager.cli.admission import webhook
+from manager.cli.admission.server import AdmissionServer
 
 async def answer(review, **_):
     return {}
@@ -211,7 +211,7 @@ async def serve(port, certificate, key, idle_seconds):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
     listening = lambda: print("listening", flush=True)
-    server = webhook.AdmissionServer(int(port), context, listening, "127.0.0.1", float(idle_seconds))
+    server = AdmissionServer(int(port), context, listening, "127.0.0.1", float(idle_seconds))
     async for _ in server(answer):
         pass
 
@@ -290,7 +290,7 @@ def test_500_peers_take_little_memory_and_the_newest_are_refused(tls_server, sta
     peers = open_peers(connect, 500, start, **how)
     time.sleep(0.5)
     assert process.memory_info().rss - before <= 16 << 20
-    assert sum(map(is_open, peers)) == webhook.MOST_CONNECTIONS - 1
+    assert sum(map(is_open, peers)) == server.MOST_CONNECTIONS - 1
     assert post_over(first)
     for peer in peers:
         peer.close()
