@@ -97,6 +97,9 @@ def test_the_default_values_are_valid():
         ("sloControllerConfig.onUpgrade", "merge"),
         ("colocationConfig", '{"enable": true}'),
         ("imagePullSecrets", ["my-registry"]),
+        ("colocationConfig", None),
+        *((f"{part}.podSecurityContext", {"runAsUser": 0}) for part in ("koordlet", "manager", "scheduler", "console")),
+        ("koordlet.podSecurityContext", {"runAsUser": 0, "runAsNonRoot": True}),
     ],
 )
 def test_a_mistake_in_the_values_is_rejected(path, value):
@@ -112,6 +115,7 @@ def test_a_mistake_in_the_values_is_rejected(path, value):
         "priorityClasses.create",
         "admissionPolicies.create",
         "sloControllerConfig.onUpgrade",
+        "colocationConfig",
         "koordlet.enabled",
         "koordlet.httpPort",
         "koordlet.stateHostPath",
@@ -161,6 +165,7 @@ def test_an_optional_value_can_be_removed_by_null(path):
             "extenderService",
             {**SERVICE, "enabled": True, "serverCertificateSecret": "a", "callersAuthoritySecret": "b"},
         ),
+        ("koordlet.podSecurityContext", {"runAsUser": 0, "runAsNonRoot": False}),
         ("loadWatcher.providers", []),
         ("loadWatcher.database", {"claimName": "", "hostPath": "/b", "hours": 0.5}),
         ("scheduler.plugin.pluginArgs.LowRiskOverCommitment", {"smoothingWindowSize": 5}),
