@@ -16,7 +16,10 @@ COLUMNS: Final = (
     ("CPU", "string", ".status.nodeMetric.nodeUsage.resources.cpu", "Mean CPU usage of the node."),
     ("Memory", "string", ".status.nodeMetric.nodeUsage.resources.memory", "Mean memory usage of the node, in bytes."),
     ("Prod-CPU-Peak", "string", ".status.prodPeakMetric.resource.resources.cpu", "Predicted CPU peak of Prod pods."),
+    ("Mid-CPU", "string", r".status.allocated.mid.kubernetes\.io/mid-cpu", "Milli-cores that Mid pods request."),
+    ("Mid-Memory", "string", r".status.allocated.mid.kubernetes\.io/mid-memory", "Bytes that Mid pods request."),
     ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the report is usable."),
+    ("Reason", "string", '.status.conditions[?(@.type=="PredictionDegraded")].reason', "State of the prediction."),
     ("Sample-Age", "date", ".status.updateTime", "Age of the sample."),
 )
 """Name, type, JSON path and description of each printer column."""

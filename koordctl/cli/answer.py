@@ -30,7 +30,7 @@ class Column:
     is_drawing: bool = False
     """Whether it has bars: they are never broken into lines, and are not part of CSV."""
     optional: bool = False
-    """Whether a terminal that is too narrow for the table does not show it."""
+    """Whether a terminal that is too narrow for the table does not show it; the last one goes first."""
 
 
 def numbers(*titles: str) -> list[Column]:
@@ -64,8 +64,17 @@ class Answer:
 
 
 def cores(millis: float | None) -> str:
-    """Format milli-cores as cores."""
-    return UNKNOWN if millis is None else f"{millis / 1000:.1f}"
+    """Format milli-cores as cores, below one core as milli-cores."""
+    if millis is None:
+        return UNKNOWN
+    return f"{millis:.0f}m" if 0 < abs(millis) < 1000 else f"{millis / 1000:.1f}"
+
+
+def core_count(millis: float | None) -> str:
+    """Format milli-cores as the number of a sentence about cores, without rounding."""
+    if millis is None:
+        return UNKNOWN
+    return f"{millis / 1000:.1f}" if millis % 100 == 0 else f"{millis / 1000:g}"
 
 
 def gib(count: float | None) -> str:

@@ -23,7 +23,7 @@ from koordctl.cli import document
 from koordctl.cli.answer import UNKNOWN, Answer, Table
 
 Color = Literal["auto", "always", "never"]
-_LONGEST_CELL: Final = 300
+_LONGEST_CELL: Final = 1_000
 _LONGEST_LINE: Final = 2_000
 _MOST_DRAWN_ROWS: Final = 200  # rich takes half a millisecond for a row
 _STYLES: Final = {"error": "red", "warning": "yellow"}
@@ -147,11 +147,14 @@ def _table_text(answer: Answer, to: TextIO, *, wide: bool, headers: bool, style:
             lines.append("")
         is_plain = not to.isatty() or len(table.rows) > _MOST_DRAWN_ROWS
         shown = _some_columns(table, [wide or not column.wide for column in table.columns])
-        if to.isatty() and _width(shown) > shutil.get_terminal_size().columns:
-            shown = _some_columns(shown, [not column.optional for column in shown.columns])
+        while to.isatty() and _width(shown) > shutil.get_terminal_size().columns:
+            optional = [at for at, column in enumerate(shown.columns) if column.optional]
+            if not optional:
+                break
+            shown = _some_columns(shown, [at != optional[-1] for at in range(len(shown.columns))])
         has_titles = headers and any(column.title for column in shown.columns)
         lines += (_plain if is_plain else _drawn)(shown, has_titles=has_titles, is_colored=is_colored)
-        if answer.legend and headers and any(column.optional for column in shown.columns):
+        if answer.legend and headers and any(column.is_drawing for column in shown.columns):
             lines.append(answer.legend)
     lines += [printable(line, _LONGEST_LINE) for line in answer.tail]
     return "".join(style.drawn(line.rstrip(), to) + "\n" for line in lines)

@@ -91,9 +91,10 @@ def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
     problems, checked = checks.find(results), checks.summary(results)
     nodes = snapshot.nodes or ()
     measured = sum(node.has_report for node in nodes)
+    count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
     head = [
         f"{snapshot.server}, namespace {installed.namespace or UNKNOWN}, {snapshot.time:%H:%M:%S} UTC",
-        f"Kubernetes {installed.kubernetes or UNKNOWN}, {len(nodes)} nodes, {measured} with a report",
+        f"Kubernetes {installed.kubernetes or UNKNOWN}, {count}, {measured} with a report",
         f"configuration: {_configuration(installed)}",
     ]
     totals = {name: total(getattr(node, name) for node in nodes) for name in _TOTALS}

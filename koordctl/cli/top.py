@@ -41,13 +41,12 @@ def node_bar(node: NodeState, limit_percent: float | None = None) -> str:
     used = node.used_percent("cpu")
     if used is None:
         return UNKNOWN
-    if limit_percent is not None and node.usage_limits is not None:
-        limit_percent = node.usage_limits.get("cpu") or None
+    limit = (limit_percent and (node.usage_limits or {"cpu": limit_percent}).get("cpu")) or None
     mid = percent(node.mid_used.cpu, node.allocatable.cpu) or 0.0
     requested = percent(node.prod_requests.cpu, node.allocatable.cpu) or 0.0
     cells = [_cell((position + 0.5) * 100 / BAR_LENGTH, used, mid, requested) for position in range(BAR_LENGTH)]
     peak = percent(node.prod_peak.cpu, node.allocatable.cpu)
-    for at, sign in ((limit_percent, LIMIT_SIGN), (peak, "P")):
+    for at, sign in ((limit, LIMIT_SIGN), (peak, "P")):
         if at is not None:
             cells[min(max(int(at * BAR_LENGTH / 100), 0), BAR_LENGTH - 1)] = sign
     return "".join(cells)
@@ -188,10 +187,11 @@ def nodes(states: Sequence[NodeState], notes: Sequence[str] = (), limit_percent:
     columns = (
         Column("NODE"),
         Column("OF CPU", is_drawing=True, optional=True),
-        *numbers("CPU", "USED", "PROD REQ", "PROD PEAK", "MID", "MID REQ", "MEMORY USED"),
+        *numbers("CPU", "USED", "PROD REQ", "PROD PEAK", "MID"),
+        *(Column(title, right=True, optional=True) for title in ("MID REQ", "MEMORY USED")),
         Column("MID MEMORY", right=True, wide=True),
         Column("PREDICTOR", wide=True),
-        Column("AGE", right=True),
+        Column("AGE", right=True, optional=True),
         Column("REASON"),
     )
     rows = [
@@ -224,7 +224,7 @@ def pods(states: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `top pods`."""
     columns = (
         *(Column(title) for title in ("NAMESPACE", "POD", "NODE", "BAND")),
-        *numbers("CPU REQ", "CPU USED", "MEMORY REQ", "MEMORY USED"),
+        *numbers("CPU REQ", "CPU USED", "SLACK", "MEMORY REQ", "MEMORY USED"),
         Column("PHASE", wide=True),
     )
     rows = [
@@ -235,6 +235,7 @@ def pods(states: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
             pod.band,
             cores(pod.requests.cpu),
             cores(pod.used.cpu),
+            cores(pod.slack.cpu),
             gib(pod.requests.memory),
             gib(pod.used.memory),
             pod.phase,
@@ -283,8 +284,7 @@ def namespaces(states: Sequence[NamespaceState], notes: Sequence[str] = ()) -> A
     )
     names = [f"namespace/{namespace.name}" for namespace in states]
     tail = ["", DEFAULT_QUOTA] if any(namespace.is_quota_default for namespace in states) else ()
-    table = Table(columns, rows)
-    return Answer(data, [table], names, tail=tail, exit_code=FINE if states else NOTHING, notes=notes)
+    return Answer(data, [Table(columns, rows)], names, tail=tail, exit_code=FINE if states else NOTHING, notes=notes)
 
 
 DEFAULT_QUOTA: Final = "* the default quota of MidGuard: the namespace has no annotation koordinator.sh/mid-quota"

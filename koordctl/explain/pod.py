@@ -20,7 +20,7 @@ from fleet import pod_state
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.pod_state import PodState
 from fleet.wire import WireCondition
-from koordctl.cli.answer import Answer, Column, Table, age, cores, gib
+from koordctl.cli.answer import Answer, Column, Table, age, core_count, gib
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts, part
 from koordctl.explain.room import Room
 
@@ -29,8 +29,6 @@ _LONGEST_MESSAGE: Final = 8_000
 _MOST_ROOMS: Final = 2
 _GROUP: Final = re.compile(r"(\d{1,6}) (.+?)(?=, \d{1,6} |\. |\.?$)")
 INSUFFICIENT: Final = "Insufficient "
-_SHOWN_UNITS: Final = {names.MID_CPU: 1_000, names.MID_MEMORY: 2**30}
-"""A core and a GiB."""
 
 Nodes = Sequence[Mapping[str, Any]]
 """Nodes of a decision, as the debug page of the scheduler plugin has them."""
@@ -96,10 +94,9 @@ def _nearest_mid(reason: str, count: int, mid: Amounts, nodes: Sequence[NodeStat
 
 
 def _fits_if(name: str, resource: str, amount: int) -> str:
-    """Return the request that fits, rounded down to what is shown; empty where less than a tenth is left."""
-    tenths = 10 * amount // _SHOWN_UNITS[resource]
-    fits = _shown(resource, tenths * _SHOWN_UNITS[resource] / 10)
-    return f"the pod requested at most {fits} of {resource} ({name} now)" if tenths > 0 else ""
+    """Return the request that fits; empty where nothing is left that is shown."""
+    fits = _shown(resource, amount)
+    return "" if fits in ("0.0 cores", "0 MiB") else f"the pod requested at most {fits} of {resource} ({name} now)"
 
 
 def _amount(amounts: Amounts, resource: str) -> int | None:
@@ -107,9 +104,11 @@ def _amount(amounts: Amounts, resource: str) -> int | None:
 
 
 def _shown(resource: str, amount: float) -> str:
-    format_, unit = (cores, "cores") if resource in (names.MID_CPU, names.CPU) else (gib, "GiB")
-    shown = format_(amount)
-    return f"less than 0.1 {unit}" if amount > 0 and shown == format_(0) else f"{shown} {unit}"
+    """Format an amount, of memory rounded down."""
+    if resource in (names.MID_CPU, names.CPU):
+        return f"{core_count(amount)} cores"
+    tenths = 10 * int(amount) // 2**30
+    return f"{tenths / 10:.1f} GiB" if tenths else f"{int(amount) // 2**20} MiB"
 
 
 def _recorded_groups(rejected: Nodes, estimate: Mapping[str, int], mid: Amounts) -> Iterator[Group]:
@@ -315,7 +314,7 @@ def _counted(decision: Mapping[str, Any]) -> str:
         amounts_text = "0, its quantities cannot be parsed"
     else:
         amounts_text = (
-            f"{cores(estimate.get('cpu', 0))} cores and {gib(estimate.get('memory', 0))} GiB until it is measured"
+            f"{core_count(estimate.get('cpu', 0))} cores and {gib(estimate.get('memory', 0))} GiB until it is measured"
         )
     kind = "Prod" if decision.get("isProd") else "not Prod"
     waited = decision.get("waitedForLoadSeconds")
@@ -327,9 +326,9 @@ def _counted(decision: Mapping[str, Any]) -> str:
 def _requests(explained: ExplainedPod) -> str:
     mid = explained.mid_requests
     if mid.cpu or mid.memory:
-        return f"{cores(mid.cpu)} cores and {gib(mid.memory)} GiB of Mid"
+        return f"{core_count(mid.cpu)} cores and {gib(mid.memory)} GiB of Mid"
     requests = explained.state.requests
-    return f"{cores(requests.cpu)} cores and {gib(requests.memory)} GiB"
+    return f"{core_count(requests.cpu)} cores and {gib(requests.memory)} GiB"
 
 
 def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:

@@ -14,6 +14,7 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, quantities
 from fleet.node_state import NodeState
+from koordctl.cli.answer import core_count
 
 _MIB: Final = 2**20
 _PODS: Final = "pods"
@@ -34,7 +35,7 @@ class Room(NamedTuple):
 
 def _shown(name: str, amount: int) -> str:
     if name in (names.CPU, names.MID_CPU):
-        return f"{amount / 1_000:g} cores"
+        return f"{core_count(amount)} cores"
     return f"{amount // _MIB} MiB" if name in (names.MEMORY, names.MID_MEMORY) else str(amount)
 
 

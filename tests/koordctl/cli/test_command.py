@@ -48,7 +48,7 @@ def test_without_the_right_for_nodes_the_pods_of_a_namespace_are_shown(tmp_path,
     with kubeconfig_of(tmp_path, pods=cluster.listing(cluster.pod())) as file:
         assert koordctl.main(["top", "pods", "-n", "shop", "--kubeconfig", str(file)]) == 0
     shown = capsys.readouterr()
-    assert shown.out.splitlines()[1].split() == ["shop", "web-0", "worker-1", "prod", "4.0", "-", "8.0", "-"]
+    assert shown.out.splitlines()[1].split() == ["shop", "web-0", "worker-1", "prod", "4.0", "-", "-", "8.0", "-"]
     assert shown.err.startswith("not read: nodemetrics: ")
 
 

@@ -76,8 +76,8 @@ def test_the_legend_explains_every_sign():
     assert top.bar_legend(65.0).endswith("\n        │ no pod is placed on a node above 65% (LoadAwareScheduling)")
 
 
-@pytest.mark.parametrize(("columns", "is_shown"), [(80, False), (120, True)])
-def test_a_narrow_terminal_gets_the_numbers_without_the_bar(columns, is_shown, monkeypatch):
+@pytest.mark.parametrize(("columns", "is_shown", "has_age"), [(50, False, False), (80, True, False), (120, True, True)])
+def test_a_narrow_terminal_gets_less_important_columns_last_and_then_no_bar(columns, is_shown, has_age, monkeypatch):
     class Terminal(io.StringIO):
         encoding = "utf-8"
 
@@ -88,4 +88,5 @@ def test_a_narrow_terminal_gets_the_numbers_without_the_bar(columns, is_shown, m
     text = _shown(to=Terminal())
     assert ("OF CPU" in text) == is_shown
     assert ("░" in text) == is_shown
+    assert ("AGE" in text) == has_age
     assert "40%" in text

@@ -152,20 +152,20 @@ def test_only_a_mid_resource_that_is_insufficient_has_a_nearest_miss(reason):
 @pytest.mark.parametrize(
     ("left", "shown", "fits"),
     [
-        (-500, "0.0", ""), (0, "0.0", ""), (1, "less than 0.1", ""), (49, "less than 0.1", ""),
-        (99, "0.1", ""), (100, "0.1", "0.1"), (199, "0.2", "0.1"),
+        (-500, "0.0", ""), (0, "0.0", ""), (1, "0.001", "0.001"), (99, "0.099", "0.099"), (100, "0.1", "0.1"),
+        (1_250, "1.25", "1.25"),
     ],
 )  # fmt: skip
-def test_a_pod_fits_only_where_a_tenth_of_a_core_is_left(left, shown, fits):
+def test_a_pod_fits_with_exactly_what_is_left(left, shown, fits):
     found = short_of_mid((left, 9 * GIB), wanted=WANTED)
     assert (
         found.text
-        == f"a has {shown} cores left by its newest report, short by {(11_000 - max(left, 0)) / 1000:.1f} cores"
+        == f"a has {shown} cores left by its newest report, short by {round(11 - max(left, 0) / 1000, 3)} cores"
     )
     assert found.fits_if == (f"the pod requested at most {fits} cores of {names.MID_CPU} (a now)" if fits else "")
 
 
-@pytest.mark.parametrize(("left", "shown", "fits"), [(2 * GIB - 1, "2.0", "1.9"), (GIB + GIB // 2, "1.5", "1.5")])
+@pytest.mark.parametrize(("left", "shown", "fits"), [(2 * GIB - 1, "1.9", "1.9"), (GIB + GIB // 2, "1.5", "1.5")])
 def test_what_fits_of_the_memory_is_rounded_down(left, shown, fits):
     found = short_of_mid((0, left), wanted=Amounts(0, 3 * GIB))
     assert found.text.startswith(f"a has {shown} GiB left by its newest report, short by ")

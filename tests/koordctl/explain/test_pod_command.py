@@ -68,7 +68,7 @@ def test_a_pod_that_waits_has_reasons_nearest_misses_and_what_would_fit(explain)
     assert "Mid pod of koord-scheduler, requests 11.0 cores and 8.0 GiB of Mid" in out
     assert "0 of 1 nodes passed the scheduler plugin; no node passed, kube-scheduler will try again" in out
     assert "worker-1 has 9.8 cores left by its newest report, short by 1.2 cores" in out
-    assert "worker-1 has 2.2 cores left, short by 8.8 cores" in out
+    assert "worker-1 has 2.223 cores left, short by 8.777 cores" in out
     assert "it would fit if the pod requested at most" in out
     words = json.loads(ran.read_text())[1]
     assert "pod/koord-scheduler-7c9f" in words
@@ -89,7 +89,7 @@ def test_a_pod_that_waits_has_reasons_nearest_misses_and_what_would_fit(explain)
 def test_without_a_record_the_event_is_explained_and_the_lack_is_named(explain, kubectl, lack):
     code, out, err, _ = explain("etl-0", "-n", "shop", kubectl=kubectl)
     assert code == 0
-    assert "worker-1 has 2.2 cores left, short by 8.8 cores" in out
+    assert "worker-1 has 2.223 cores left, short by 8.777 cores" in out
     assert "no decision record" in err
     assert lack in err
 
@@ -146,4 +146,4 @@ def test_a_page_without_a_list_of_decisions_is_no_record(explain, shown):
     code, out, err, _ = explain("shop/etl-0", kubectl=fake_kubectl.serving(shown))
     assert (code, err) == (0, "")
     assert "last decision" not in out
-    assert "worker-1 has 2.2 cores left, short by 8.8 cores" in out
+    assert "worker-1 has 2.223 cores left, short by 8.777 cores" in out
