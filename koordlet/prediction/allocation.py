@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
@@ -19,6 +20,7 @@ from koordlet.metric_cache.series import counted_class
 from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.samples import Resource
 
+_UNLIMITED: Final = 2**62
 # Floating-point noise of a sum, in steps of the result: 0.55 core is 550.0000000000001 millicores, and means 550.
 _NOISE: Final = 1e-6
 
@@ -79,10 +81,68 @@ def requested_by(pods: Iterable[ChargedPod]) -> WholeAmounts:
     return WholeAmounts(sum(pod.cpu_request_millis for pod in chosen), sum(pod.memory_request_bytes for pod in chosen))
 
 
+def total(amounts: Iterable[WholeAmounts]) -> WholeAmounts:
+    """Return the sum of amounts."""
+    cpu_millis, memory_bytes = (sum(column) for column in zip((0, 0), *amounts, strict=True))
+    return WholeAmounts(cpu_millis, memory_bytes)
+
+
 def cpu_limits(pods: Iterable[ChargedPod]) -> FloatArray:
     """Return the CPU limit of each pod in cores, infinite where it has none."""
     millis = [math.inf if pod.cpu_limit_millis is None else pod.cpu_limit_millis for pod in pods]
     return np.array(millis, float) / 1000
+
+
+class PodSize(msgspec.Struct, array_like=True, frozen=True):
+    """What a pod may count on, and what it could count on while its history was recorded."""
+
+    now: tuple[int, int, int]
+    """CPU request, CPU limit, memory request."""
+    proven: tuple[int, int, int]
+    """The same of before the rises since which too little was recorded."""
+    since_seconds: float
+    """Recorded time of the pod at the last change."""
+
+
+class PodSizes:
+    """Rises of requests and limits: usage from before a rise proves nothing about the added part, which is charged.
+
+    So it is with VPA, which resizes pods in place: usage of before was held down, by the limit or by what the pod asked
+    of its neighbours.
+    """
+
+    def __init__(self) -> None:
+        self.by_uid: dict[str, PodSize] = {}
+
+    def follow(
+        self, pods: Sequence[ChargedPod], recorded_seconds: FloatArray, cold_start_period_seconds: float
+    ) -> None:
+        """Note the sizes of all Prod pods, and the time in which each was recorded."""
+        before, self.by_uid = self.by_uid, {}
+        for pod, recorded in zip(pods, recorded_seconds.tolist(), strict=True):
+            limit = _UNLIMITED if pod.cpu_limit_millis is None else pod.cpu_limit_millis
+            now = pod.cpu_request_millis, limit, pod.memory_request_bytes
+            size = before.get(pod.uid)
+            if size is None:
+                size = PodSize(now, now, recorded)
+            elif size.now != now or recorded < size.since_seconds:
+                is_proven = recorded - size.since_seconds >= cold_start_period_seconds
+                proven = size.now if is_proven else size.proven
+                size = PodSize(now, tuple(map(min, proven, now)), recorded)  # type: ignore[arg-type]
+            self.by_uid[pod.uid] = size
+
+    def has_risen(self, uid: str) -> bool:
+        """Return whether the last changes of a pod were rises."""
+        size = self.by_uid.get(uid)
+        return size is not None and size.now != size.proven
+
+    def added(self, uid: str, recorded_seconds: float, cold_start_period_seconds: float) -> WholeAmounts:
+        """Return what was added to a pod since less than the cold-start period of its recorded time."""
+        size = self.by_uid[uid]
+        if recorded_seconds - size.since_seconds >= cold_start_period_seconds:
+            return WholeAmounts(0, 0)
+        cpu, limit, memory = (now - proven for now, proven in zip(size.now, size.proven, strict=True))
+        return WholeAmounts(max(cpu, 0 if size.now[1] == _UNLIMITED else limit), memory)
 
 
 def charged_while_cold(pods: Sequence[ChargedPod], resource: Resource, usage_now: FloatArray) -> float:

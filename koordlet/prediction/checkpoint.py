@@ -28,6 +28,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from koordlet.prediction.allocation import PodSize
 from koordlet.prediction.calibration.node_calibration import NodeCalibrationState
 from koordlet.prediction.evaluation import EvaluationState
 from koordlet.prediction.histogram_bank import MAX_HALF_LIVES_FROM_REFERENCE, BankState, FloatArray
@@ -70,6 +71,8 @@ class Checkpoint(msgspec.Struct):
     calibration: NodeCalibrationState | None = None
     packages: dict[str, bytes] = {}
     """States of package predictors."""
+    sizes: dict[str, PodSize] = {}
+    """Sizes of the pods, by UID."""
     buckets: str = _BUCKETS
 
 
@@ -295,10 +298,18 @@ def _require_packages(states: dict[str, bytes]) -> None:
     _require("bytes of the states of packages", [len(state) for state in states.values()], 0, MOST_STATE_BYTES)
 
 
+def _require_sizes(sizes: dict[str, PodSize]) -> None:
+    """Require amounts and times that a pod can have."""
+    _require_texts(sizes, _MOST_ROWS)
+    amounts = [[*size.now, *size.proven, size.since_seconds] for size in sizes.values()]
+    _require("sizes of pods", amounts, 0.0, _MOST_AMOUNT)
+
+
 _PARTS: Final[tuple[tuple[str, Callable[[Any], None], Any], ...]] = (
     ("evaluation", _require_evaluation, None),
     ("calibration", _require_calibration, None),
     ("packages", _require_packages, {}),
+    ("sizes", _require_sizes, {}),
 )
 """What a checkpoint has beside the models: its validation, and what takes its place."""
 

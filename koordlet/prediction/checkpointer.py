@@ -72,7 +72,7 @@ class Checkpointer:
             self._is_reset_mark_known = stored.is_first_start
             log.log(logging.INFO if stored.is_first_start else logging.WARNING, "%s", stored.message)
             return
-        self._server.restore(stored.models, stored.calibration, stored.packages)
+        self._server.restore(stored.models, stored.calibration, stored.packages, stored.sizes)
         if stored.evaluation is not None:
             self._evaluation.restore(stored.evaluation, time.time(), _boot_seconds())
         self._reset_mark = stored.reset_mark
@@ -128,6 +128,7 @@ class Checkpointer:
             self._evaluation.export(now, _boot_seconds()),
             self._server.calibration.export(),
             self._server.packages.states(),
+            self._server.sizes.by_uid,
         )
         problem = await asyncio.to_thread(self._write, self.path, content, is_reset)
         self.writes += problem is None

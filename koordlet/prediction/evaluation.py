@@ -8,7 +8,8 @@ dropped: a horizon that is only partly watched would read low.
 A state machine without clock or I/O. Time is counted on the clock since boot, so a step of the wall clock changes
 nothing. It reads predictions and changes none.
 
-    violation = usage > peak      severity = (usage - peak) / usage of a violation      savings = 1 - peaks / requests
+    violation = usage > peak      severity = (usage - peak) / usage of a violation
+    savings = 1 - min(peak, requests) / requests
 
 `usage` is the highest usage during the horizon of a forecast, `peak` the forecast.
 """
@@ -54,7 +55,7 @@ class Scores(msgspec.Struct):
         """Add a closed forecast; return whether it is a violation."""
         is_violation = usage > peak * (1 + _ROUNDING)
         self.forecasts += 1
-        self.peaks += peak
+        self.peaks += min(peak, requested)  # of a higher one nothing is reclaimable, and not less than nothing
         self.requests += requested
         if is_violation:
             self.violations += 1
@@ -79,7 +80,7 @@ class Scores(msgspec.Struct):
 
     @property
     def savings_ratio(self) -> float:
-        """Share of the requests above the forecast peaks, negative where these are higher."""
+        """Share of the requests above the forecast peaks."""
         return 1 - self.peaks / self.requests
 
 

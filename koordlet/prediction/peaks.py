@@ -29,7 +29,7 @@ class ProdLoad:
     warm_requests: float
     """Sum of the requests of the warm pods."""
     cold_requests: float
-    """C: sum over all other Prod pods of the request, or of the usage now where that is larger."""
+    """C: sum over all other Prod pods of the request, or of the usage now where that is larger; and `added`."""
     prod: SeriesStatistics | None
     """Prod pods as one series."""
     system: SeriesStatistics | None
@@ -42,6 +42,10 @@ class ProdLoad:
     """What each warm pod may use at most, infinite where nothing limits it."""
     warm_usage: FloatArray | float = math.inf
     """Newest usage of each warm pod; infinite or NaN while unknown."""
+    added: float = 0.0
+    """What rises of requests and limits gave to warm pods since too short a time."""
+    usage: float = 0.0
+    """Usage of Prod and S now, the least of every peak."""
     capacity: float = math.inf
     """Capacity of the node, infinite while unknown."""
     calibrated: Callable[[], Calibrated | None] = lambda: None

@@ -17,7 +17,7 @@ import numpy as np
 
 from koordlet.metric_cache import series as class_series
 from koordlet.prediction import allocation
-from koordlet.prediction.allocation import ChargedPod, WholeAmounts
+from koordlet.prediction.allocation import ChargedPod, PodSize, PodSizes, WholeAmounts
 from koordlet.prediction.calibration.node_calibration import (
     Calibrated,
     NodeCalibration,
@@ -95,6 +95,7 @@ class PredictionServer:
         self.calibration = self._new_calibration()
         self.packages = packages if packages is not None else LoadedPredictors()
         self.starts = PodStarts()
+        self.sizes = PodSizes()
 
     def configure(self, parameters: PredictParameters) -> None:
         """Use other parameters from the next training on."""
@@ -146,9 +147,11 @@ class PredictionServer:
         idle = [resource for resource, calibration in self.calibration.resources.items() if calibration.watched is None]
         if idle:
             warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
+            added = self._added(warm, parameters.cold_start_period_seconds)
+            proven = [pod for pod in warm if pod.uid not in added]
             for resource in idle:
-                load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
-                if (calibrated := self._calibrated(load, warm, parameters.n)) is not None:
+                load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, parameters=parameters)
+                if (calibrated := self._calibrated(load, proven, parameters.n)) is not None:
                     self.calibration.resources[resource].watch(calibrated.load)
 
     def predict(
@@ -197,6 +200,8 @@ class PredictionServer:
         predicted: dict[Resource, Peak] = {}
         for resource, load in loads.by_resource.items():
             result = self._peak(instant.now_seconds, load, loads.warm, parameters)
+            if isinstance(result, Peak) and result.peak < load.usage:
+                result = dataclasses.replace(result, peak=min(load.usage, load.capacity))
             if self._answering(parameters) is not parameters:  # this call has switched it off
                 return self._predict(instant, parameters)
             if isinstance(result, NoPrediction):
@@ -234,7 +239,7 @@ class PredictionServer:
         warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
 
         def current_load(resource: Resource) -> Load | None:
-            load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
+            load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, parameters=parameters)
             if load.unreserved_system is None:
                 return None
             return self._given(now_seconds, load, warm, parameters)
@@ -250,18 +255,21 @@ class PredictionServer:
         models: ModelsState,
         calibration: NodeCalibrationState | None = None,
         packages: Mapping[str, bytes] | None = None,
+        sizes: Mapping[str, PodSize] | None = None,
     ) -> None:
         """Continue what a checkpoint has, before the first training. Raises ValueError after it."""
         self._models.restore(models)
         if calibration is not None:
             self.calibration.restore(calibration)
         self.packages.restore(packages or {})
+        self.sizes.by_uid = dict(sizes or {})
 
     def forget(self) -> None:
         """Discard all models and their history."""
         self._models = self._new_models()
         self.calibration = self._new_calibration()
         self.packages.forget()
+        self.sizes = PodSizes()
 
     def _answering(self, parameters: PredictParameters) -> PredictParameters:
         name = self.packages.in_force(parameters.predictor)
@@ -286,10 +294,16 @@ class PredictionServer:
             now_seconds, load, warm, parameters, models=self._models, calibration=self.calibration
         )
 
+    def _follow_sizes(self, prod_pods: Sequence[ChargedPod]) -> None:
+        modelled = [pod for pod in prod_pods if _pod_key(pod) in self._models]
+        recorded = self._models.recorded_seconds([_pod_key(pod) for pod in modelled])
+        self.sizes.follow(modelled, recorded, self._parameters.cold_start_period_seconds)
+
     def _warm_and_cold(
         self, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float, unmeasured: Container[str]
     ) -> tuple[list[ChargedPod], list[ChargedPod]]:
         """Return warm pods and cold pods. A pod is cold when its own record, not its age, is too short."""
+        self._follow_sizes(prod_pods)
         running = [pod for pod in prod_pods if pod.uid not in unmeasured and pod.uid not in self.starts.not_started]
         modelled = [pod for pod in running if _pod_key(pod) in self._models]
         keys = [_pod_key(pod) for pod in modelled]
@@ -299,6 +313,16 @@ class PredictionServer:
         warm_uids = {pod.uid for pod in warm}
         return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
 
+    def _added(self, warm: Sequence[ChargedPod], cold_start_period_seconds: float) -> dict[str, WholeAmounts]:
+        """Return what rises gave to warm pods since too short a time, by UID."""
+        risen = [pod for pod in warm if self.sizes.has_risen(pod.uid)]
+        recorded = self._models.recorded_seconds([_pod_key(pod) for pod in risen]).tolist()
+        added = {
+            pod.uid: self.sizes.added(pod.uid, seconds, cold_start_period_seconds)
+            for pod, seconds in zip(risen, recorded, strict=True)
+        }
+        return {uid: amounts for uid, amounts in added.items() if any(amounts)}
+
     def _loads(self, instant: Instant, parameters: PredictParameters) -> Loads:
         """Return the loads of both resources; policies of one cold-start period and N share them."""
         key = parameters.cold_start_period_seconds, parameters.n
@@ -307,7 +331,7 @@ class PredictionServer:
         now_seconds, capacity = instant.now_seconds, instant.capacity
         warm, cold = self._warm_and_cold(instant.prod_pods, key[0], instant.unmeasured)
         by_resource = {
-            resource: self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, n=parameters.n)
+            resource: self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, parameters=parameters)
             for resource in RESOURCES
         }
         instant.loads[key] = Loads(warm, len(cold), by_resource)
@@ -321,8 +345,10 @@ class PredictionServer:
         cold: Sequence[ChargedPod],
         *,
         capacity: WholeAmounts | None,
-        n: float,
+        parameters: PredictParameters,
     ) -> ProdLoad:
+        added = allocation.total(self._added(warm, parameters.cold_start_period_seconds).values())
+        together = self._current(now_seconds, resource, PROD_AND_UNRESERVED_SYSTEM)
         usage_of_cold = self._models.newest_values(resource, [_pod_key(pod) for pod in cold])
         warm_keys = [_pod_key(pod) for pod in warm]
         load = ProdLoad(
@@ -331,14 +357,17 @@ class PredictionServer:
             warm_usage=self._models.newest_values(resource, warm_keys),
             warm_limits=allocation.cpu_limits(warm) if resource is Resource.CPU else math.inf,
             warm_requests=allocation.requested_by(warm).in_cores_or_bytes(resource),
-            cold_requests=allocation.charged_while_cold(cold, resource, usage_of_cold),
+            cold_requests=allocation.charged_while_cold(cold, resource, usage_of_cold)
+            + added.in_cores_or_bytes(resource),
+            added=added.in_cores_or_bytes(resource),
+            usage=0.0 if together is None else float(together.newest()[0]),
             capacity=_in_cores_or_bytes(capacity, resource),
             prod=self._current(now_seconds, resource, class_series.PROD),
             system=self._current(now_seconds, resource, SYSTEM),
             unreserved_system=self._current(now_seconds, resource, UNRESERVED_SYSTEM),
-            prod_and_unreserved_system=self._current(now_seconds, resource, PROD_AND_UNRESERVED_SYSTEM),
+            prod_and_unreserved_system=together,
         )
-        return dataclasses.replace(load, calibrated=functools.cache(lambda: self._calibrated(load, warm, n)))
+        return dataclasses.replace(load, calibrated=functools.cache(lambda: self._calibrated(load, warm, parameters.n)))
 
     def _calibrated(self, load: ProdLoad, warm_pods: Sequence[ChargedPod], n: float) -> Calibrated | None:
         if load.unreserved_system is None:
@@ -347,7 +376,7 @@ class PredictionServer:
         series = self._models.statistics(load.resource, keys)
         oldest_seconds = float(np.fmin.reduce(self._models.first_seconds(keys)))
         warm = WarmSeries(keys, series.mean(), series.stdev(), oldest_seconds)
-        requests = load.warm_requests + load.cold_requests + n_sigma.sig(load.unreserved_system, n)
+        requests = load.warm_requests + load.cold_requests - load.added + n_sigma.sig(load.unreserved_system, n)
         return self.calibration.calibrated(load.resource, warm, load.cold_requests, requests)
 
     def _current(self, now_seconds: float, resource: Resource, key: SeriesKey) -> SeriesStatistics | None:

@@ -7,6 +7,7 @@ set, and the seconds since boot, which may not. Their difference is a step of th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
@@ -34,6 +35,8 @@ _CONTAINER: Final = SeriesKind.CONTAINER
 POD_EXPIRY_SECONDS: Final = 1800.0  # as in Koordinator's agent
 # Four times the pods of the largest supported node: a day of CronJobs leaves as many within the expiry time.
 MAX_PODS: Final = 1000
+_LARGEST_SHARE: Final = 0.9999
+"""Of the weight, below a percentile for which a bound is given."""
 _OTHER_SERIES: Final = 16
 """Room for the eight series of node, system and classes."""
 TRAINING_INTERVAL_SECONDS: Final = 30.0
@@ -94,9 +97,20 @@ class SeriesStatistics:
         """Return the population standard deviation of each series."""
         return self.bank.stdev(self.rows)
 
+    def newest(self) -> FloatArray:
+        """Return the newest sample of each series, 0 where it has none."""
+        return np.nan_to_num(self.bank.newest_values(self.rows))
+
     def percentile(self, percent: float) -> FloatArray:
         """Return the percentile (0..100) of each series."""
-        return self.bank.percentiles(self.rows, (percent / 100,))[:, 0]
+        percentiles = self.bank.percentiles(self.rows, (percent / 100,))[:, 0]
+        is_open = percentiles >= self.bank.buckets.starts[-1]  # the last bucket has no end
+        if not is_open.any():
+            return percentiles
+        share = min(percent / 100, _LARGEST_SHARE)
+        # by Cantelli's inequality no percentile is further above the mean
+        bound = self.mean() + self.stdev() * math.sqrt(share / (1 - share))
+        return np.where(is_open, np.fmax(percentiles, bound), percentiles)
 
 
 class UsageModels:

@@ -152,11 +152,12 @@ class ResourceCalibration:
                 self._close(self.watched, now_seconds, target_share)
 
     def watch(self, load: Load) -> None:
-        """Begin a forecast of the series that run now."""
+        """Begin a forecast of the warm series that run now: what is charged for others is no forecast."""
         if self.seconds is None:
             return
         self.watched = Watched(self.seconds, self._base(load), load.cold, load.requests)
-        self.mask[:] = self.here
+        self.mask[:] = False
+        self.mask[load.warm_rows] = self.here[load.warm_rows]
         self.begin[:] = self.now
         self.most[:] = self.now
         self.largest = 0.0
@@ -238,11 +239,10 @@ class ResourceCalibration:
         self._keep_rises()
         if watched.cold >= watched.requests / 2:
             return  # mostly a charge of requests, not a forecast
-        above_cold = self.largest - watched.cold
         if self.scores.scale.is_additive:
-            score = (above_cold - watched.base) / (watched.requests - watched.cold)
+            score = (self.largest - watched.base) / (watched.requests - watched.cold)
         else:
-            score = max(above_cold / watched.base, 0.0)
+            score = max(self.largest / watched.base, 0.0)
         if not self.is_capped or self.scores.is_reached_by(score, target_share):
             self.scores.add(score, now_seconds)
 

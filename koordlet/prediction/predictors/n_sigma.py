@@ -79,9 +79,10 @@ def borg_default(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPred
         return peaks.no_sample(load.resource, "unreserved system")
     pod_sum_peak = load.warm_requests / parameters.request_divisor * parameters.margin_factor
     system_peak = sig(load.unreserved_system, parameters.n) * parameters.margin_factor
+    cold_requests = load.cold_requests - load.added  # a part of the requests
     return Peak(
-        pod_sum_peak + system_peak + load.cold_requests,
-        load.cold_requests,
+        pod_sum_peak + system_peak + cold_requests,
+        cold_requests,
         pod_sum_peak=pod_sum_peak,
         system_peak=system_peak,
     )

@@ -53,7 +53,7 @@ def peak(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     pod_sum_peak = float(np.sum(np.trunc(whole_steps(load.warm_pods) * margin))) / steps
     class_peak = float(np.trunc((np.sum(whole_steps(load.prod)) + system) * margin)) / steps
     return Peak(
-        max(pod_sum_peak + load.cold_requests, class_peak),
+        max(pod_sum_peak + load.cold_requests, class_peak + load.added),
         load.cold_requests,
         class_peak=class_peak,
         pod_sum_peak=pod_sum_peak,

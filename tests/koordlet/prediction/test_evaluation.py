@@ -7,7 +7,7 @@ import pytest
 
 from koordlet.metric_cache.aggregation import TimeWindow, WindowSamples
 from koordlet.prediction.allocation import WholeAmounts
-from koordlet.prediction.evaluation import Dropped, LiveEvaluation, Outcome, Plan, total_usage
+from koordlet.prediction.evaluation import Dropped, LiveEvaluation, Outcome, Plan, Scores, total_usage
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import Prediction
 from koordlet.samples import UNRESERVED_SYSTEM, Resource, UsageSample, pod_key
@@ -87,6 +87,13 @@ def test_a_peak_that_usage_never_exceeds_is_kept(node):
     scores = node.scores()
     assert (scores.forecasts, scores.violation_ratio, scores.severity_ratio) == (1, 0, None)
     assert scores.savings_ratio == pytest.approx(0.5)
+
+
+def test_a_peak_above_the_requests_saves_nothing_and_takes_nothing_from_what_others_save():
+    scores = Scores()
+    for peak in (3.0, 50.0):
+        scores.add(peak, 10.0, 1.0)
+    assert scores.savings_ratio == pytest.approx(0.7 / 2)
 
 
 def test_a_peak_below_usage_is_a_violation_with_its_severity(node):

@@ -82,6 +82,64 @@ def test_a_pod_without_history_is_charged_its_request():
     assert prediction.prod_reclaimable == WholeAmounts(8750, 30 * GIB)  # its peak is its whole request
 
 
+EACH = ("n-sigma-v1", "n-sigma-v2", "resource-central", "percentile", "calibrated", "max")
+
+
+def reclaimable(server, now, pods, name="n-sigma-v2"):
+    return server.predict(now, pods, ALLOCATABLE, replace(LONG_MEMORY, predictor=name)).prod_reclaimable
+
+
+@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize(
+    "risen",
+    [
+        {"cpu_request_millis": 20_000},
+        {"memory_request_bytes": 64 * GIB},
+        {"cpu_limit_millis": 32_000},
+        {"cpu_request_millis": 20_000, "cpu_limit_millis": None},
+    ],
+)
+def test_what_a_resize_adds_is_not_reclaimable_until_it_was_recorded_for_the_cold_start_period(name, risen):
+    server, old = trained_server(), replace(OLD, cpu_limit_millis=16_000)
+    before = reclaimable(server, NOW, [old], name)
+    resized = [replace(old, **risen)]
+    assert all(after <= least for after, least in zip(reclaimable(server, NOW, resized, name), before, strict=True))
+    for step in range(1, 241):
+        train(server, NOW + 30 * step, {"old": 1.0 + 2 * (step % 2)})
+        if step == 239:
+            at_last = reclaimable(server, NOW + 30 * step, resized, name)
+            assert all(after <= least for after, least in zip(at_last, before, strict=True))
+    later = reclaimable(server, NOW + 7200, resized, name)
+    gained = (later[0] - before[0], later[1] - before[1])
+    assert gained == pytest.approx(
+        (risen.get("cpu_request_millis", 16_000) - 16_000, risen.get("memory_request_bytes", 32 * GIB) - 32 * GIB),
+        abs=1,
+    )
+
+
+def test_a_lowered_size_proves_nothing_about_the_one_before():
+    server, small = trained_server(), replace(OLD, cpu_request_millis=8_000)
+    for pod in (OLD, small):
+        reclaimable(server, NOW, [pod])
+    assert reclaimable(server, NOW, [OLD]) == reclaimable(server, NOW, [small])
+
+
+def test_a_rise_is_charged_after_a_restart_also_where_it_came_before_the_new_agent_did():
+    server = trained_server()
+    before = reclaimable(server, NOW, [OLD])
+    after = PredictionServer(LONG_MEMORY)
+    after.restore(server.export(), sizes=server.sizes.by_uid)
+    assert reclaimable(after, NOW, [replace(OLD, cpu_request_millis=20_000)]) == before
+
+
+@pytest.mark.parametrize("name", [*EACH, "borg-default"])
+def test_no_peak_is_below_the_usage_of_now(name):
+    server = trained_server()
+    train(server, NOW + 30, {"old": 15.5})
+    prediction = server.predict(NOW + 30, [OLD], ALLOCATABLE, replace(LONG_MEMORY, predictor=name))
+    assert prediction.prod_peak.cpu_millis >= 15_750  # with S
+
+
 @pytest.mark.parametrize(("rounds", "is_warm"), [(240, False), (241, True)])
 def test_a_pod_is_cold_until_its_record_is_as_long_as_the_cold_start_period(rounds, is_warm):
     """241 rounds of half a minute span 7200 s from the first to the last."""

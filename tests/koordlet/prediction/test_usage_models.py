@@ -50,6 +50,15 @@ def test_a_round_adds_one_value_of_each_resource_to_each_series():
     assert mean(models, Resource.MEMORY, pod("a")) == 50.0
 
 
+def test_a_percentile_beyond_the_last_bucket_is_bounded_by_mean_and_deviation():
+    models = UsageModels()
+    for step in range(100):
+        train(models, NOW + 30 * step, {NODE: (1.0, 2.0**42), pod("a"): (1.0, 2.0**42 * (1 + (step % 10 == 0)))})
+    steady, wavy = models.statistics(Resource.MEMORY, [NODE, pod("a")]).percentile(95)
+    assert steady == pytest.approx(2.0**42)
+    assert wavy >= 2.0**43
+
+
 @pytest.mark.parametrize("wrong", [NAN, math.inf, -0.001])
 def test_an_invalid_usage_is_left_out_and_counted(wrong):
     models = UsageModels()

@@ -335,3 +335,19 @@ def test_spikes_that_end_are_forgotten_in_a_day():
     days = np.mean(savings, axis=0).reshape(-1, HOURS_A_DAY).mean(axis=1)  # that before the change, and three
     assert days[2] >= days[0] + 0.11
     assert days[3] >= days[2]
+
+
+@pytest.mark.parametrize("resource", Resource)
+def test_cold_series_neither_lower_the_scores_nor_count_as_a_rise(resource):
+    """A job that is charged its request, uses nothing at first, and ends within the horizon."""
+    alone, beside = (Node([12.0, 4.0], capacity=16.0, resource=resource) for _ in range(2))
+    for step in range(12 * 30):
+        usage = 2.0 + 0.5 * (step % 5 == 0)
+        alone.step([usage, 0.0])
+        if step % 12 == 0:
+            beside.replace([1])
+        beside.step([usage, 3.0 if step % 12 in (5, 6) else 0.0])
+    rises = (node.calibration.rises[1].max() for node in (alone, beside))
+    assert list(rises) == [0.0, 0.0]
+    multipliers = [node.calibration.scores.multiplier(0.01) for node in (alone, beside)]
+    assert multipliers[1] >= multipliers[0] - 0.05
