@@ -17,6 +17,7 @@ from typing import Final, Self
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import ClusterState, PodOnNode, PodTable
+from koordlet.collectors import pod_pressure
 from koordlet.collectors.capped_usage import CappedUsage
 from koordlet.collectors.host import HostRoot
 from koordlet.collectors.snapshot import HostCollector
@@ -143,6 +144,7 @@ class NodeObserver:
     ) -> TrainingRound:
         """Add the p90 of the last 30 s of every series to its model. See `UsageModels.train` for `boot_seconds`."""
         self.server.configure(parameters)
+        self.server.sizes.exclusive = self._exclusive_cpus()
         if self._bound is not None:
             self.server.starts.not_started, self.server.starts.waiting = self._bound.not_started, self._bound.waiting
         done = self.server.train(now_seconds, self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS), boot_seconds)
@@ -150,6 +152,22 @@ class NodeObserver:
         self.newest_training = done
         self.expired_pods += done.expired_pods
         return done
+
+    def _exclusive_cpus(self) -> dict[str, int]:
+        """Return the millicores of the CPUs that each pod has for itself alone, where it has some.
+
+        The kubelet's static CPU manager gives whole CPUs to containers of Guaranteed pods, and sets their cpuset: one
+        of exactly so many CPUs, and not of all, is exclusive. Which policy the kubelet has is written nowhere that an
+        agent without privileges may read.
+        """
+        exclusive = {uid: millis for uid, pod in self.pods_by_uid.items() if (millis := pod.exclusive_cpu_millis)}
+        machine = self.machine_capacity()
+        for uid, cpus in pod_pressure.container_cpus(self.collector.collectors).items():
+            whole = self.pods_by_uid[uid].whole_cpus if uid in self.pods_by_uid else {}
+            own = sum(count for identity, count in cpus.items() if whole.get(identity) == count)
+            if own and machine is not None and own * 1000 < machine.cpu_millis:
+                exclusive[uid] = max(own * 1000, exclusive.get(uid, 0))
+        return exclusive
 
     def calibrate(self, now_seconds: float, cluster: ClusterState, boot_seconds: float) -> None:
         """Record the usage of the Prod pods for calibrated peaks. Follows a training; nothing before pods are known."""

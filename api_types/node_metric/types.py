@@ -242,7 +242,7 @@ class ResourceEvaluation(WireModel):
     severity_percent: float | None = None
     """Mean excess of the violations, as a share of that usage; absent without a violation."""
     savings_percent: float
-    """Share of the requests that the forecast peaks would have left; negative where usage is above the requests."""
+    """Share of the requests that the forecast peaks would have left."""
 
 
 class PredictorEvaluation(WireModel):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from api_types import names
@@ -40,6 +40,13 @@ class PodOnNode(ChargedPod):
     """Whether every main container was started at least once."""
     is_waiting: bool = False
     """Whether a main container waits to be started."""
+    whole_cpus: Mapping[str, int] = field(default_factory=dict)
+    """Container id -> CPUs that the kubelet's static CPU manager gives to it alone, where the node has that policy."""
+
+    @property
+    def exclusive_cpu_millis(self) -> int:
+        """Return the CPU that Koordinator's labels reserve for the pod alone."""
+        return self.cpu_request_millis if self.qos_class in (pq.QoSClass.LSE, pq.QoSClass.LSR) else 0
 
 
 def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
@@ -71,7 +78,20 @@ def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
         mid=cpu_limits.resizable_pod(pod),
         has_started=_has_started(pod),
         is_waiting=_is_waiting(pod),
+        whole_cpus=_whole_cpus(pod) if pq.kube_qos(pod) is pq.KubeQoS.GUARANTEED else {},
     )
+
+
+def _whole_cpus(pod: pods.Pod) -> dict[str, int]:
+    """Return the containers that request whole CPUs, by id."""
+    ids = {status.name: status.container_id.rpartition("://")[2] for status in pod.status.container_statuses or ()}
+    millis = {
+        container.name: pods.units(container.resources.requests or container.resources.limits).get(names.CPU, 0)
+        for container in pod.spec.containers
+    }
+    return {
+        ids[name]: amount // 1000 for name, amount in millis.items() if amount and amount % 1000 == 0 and ids.get(name)
+    }
 
 
 def _has_started(pod: pods.Pod) -> bool:

@@ -3,7 +3,8 @@
 Each pod is read every `POD_PRESSURE_TICKS` ticks, in turns, and a new pod at once. The values are counters, so rare
 reading loses nothing. The files are opened for each reading: open files would cost more memory than they save time.
 A group without a limit, or without work, counts no periods: its throttling is read in every `UNLIMITED_TURNS`-th turn
-only.
+only. Of the containers of Guaranteed pods the CPUs are read as well: the kubelet's static CPU manager gives some of
+them CPUs of their own.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import ClassVar, Final, NamedTuple, Self, TypeVar
 
+from api_types.kubernetes import cpu_list
 from koordlet.collectors import node_pressure
-from koordlet.collectors.cgroup import files
+from koordlet.collectors.cgroup import discovery, files
 from koordlet.collectors.cgroup.discovery import CgroupLayout
-from koordlet.collectors.cgroup.files import CpuPeriods
+from koordlet.collectors.cgroup.files import CgroupVersion, CpuPeriods
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, MeasuredValue, MetricDescription, Tick
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
@@ -31,7 +33,7 @@ POD_PRESSURE_TICKS: Final = 60
 UNLIMITED_TURNS: Final = 5
 """Turns between two readings of a group that had counted no periods."""
 
-_THROTTLING, _PRESSURE = "pod throttling", "pod pressure"
+_THROTTLING, _PRESSURE, _CPUS = "pod throttling", "pod pressure", "pod CPUs"
 _ABSENT = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
 """Not a fault: the group ended, or counts no pressure (cgroup.pressure = 0)."""
 _NO_DESCRIPTORS = DescriptorBudget(0)
@@ -59,6 +61,8 @@ class PodWaits:
     0..1. None: unknown, or too few periods passed (no limit, or no work)."""
     waited_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Resource -> kind -> seconds waited since the pod's group was created; empty where the kernel counts none."""
+    cpus: Mapping[str, int] = field(default_factory=dict)
+    """Container id -> number of CPUs that it may run on; of Guaranteed pods only."""
     no_data: tuple[NoData, ...] = ()
 
 
@@ -120,6 +124,8 @@ class PodPressure(Collector):
             with self._statistics.timed(_PRESSURE):
                 for uid in due:
                     self._read_pressure(self._pressure_mount, uid, groups_by_pod[uid][0])
+        for uid in due:
+            self._read_cpus(uid, *groups_by_pod[uid])
         tick.no_data += [no_data for pod in self.pods.values() for no_data in pod.no_data]
         return NO_SERIES
 
@@ -182,6 +188,20 @@ class PodPressure(Collector):
                 totals[resource] = read[1]
         self.pods[uid] = replace(self.pods[uid], waited_seconds=totals)
 
+    def _read_cpus(self, uid: str, group: str, *containers: str) -> None:
+        if self._layout is None or discovery.is_qos_class(PurePath(group).parent.name):
+            return
+        mount, file = self._layout.cpu.path, "cpuset.cpus.effective"
+        if self._layout.cpu.version is CgroupVersion.V1:
+            mount, file = mount.parent / "cpuset", "cpuset.cpus"
+        cpus = {}
+        for container in containers:
+            read = self._read(_CPUS, uid, f"{mount}/{container}/{file}", lambda text: cpu_list.count(text.decode()))
+            identity = discovery.container_id(PurePath(container).name)
+            if read is not None and identity is not None:
+                cpus[identity] = read[1]
+        self.pods[uid] = replace(self.pods[uid], cpus=cpus)
+
     def _read(self, source: str, uid: str, path: str, parse: Callable[[bytes], _T]) -> tuple[int, _T] | None:
         """Return the inode and the parsed content of a file, None where it has no data."""
         file = CachedFile(path, _NO_DESCRIPTORS)
@@ -198,6 +218,17 @@ class PodPressure(Collector):
         waits = self.pods[uid]
         self.pods[uid] = replace(waits, no_data=(*waits.no_data, NoData(source, path, reason)))
         return None
+
+
+def container_cpus(collectors: Iterable[Collector]) -> dict[str, Mapping[str, int]]:
+    """Return the number of CPUs of each container of each Guaranteed pod, by UID."""
+    return {
+        uid: waits.cpus
+        for collector in collectors
+        if isinstance(collector, PodPressure)
+        for uid, waits in collector.pods.items()
+        if waits.cpus
+    }
 
 
 def waits(collectors: Iterable[Collector], resource: Resource) -> dict[str, float]:

@@ -10,7 +10,7 @@ import asyncio
 import datetime as dt
 import enum
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
@@ -27,7 +27,7 @@ from koordlet.mid_suppression import node_usage
 from koordlet.mid_suppression.node_usage import CpuWaits, RecentUsage, SuppressionPods
 from koordlet.mid_suppression.planner import Change, NodeCpu, Planner
 from koordlet.node_observer import NodeObserver
-from koordlet.samples import Resource
+from koordlet.samples import Resource, pod_key
 
 log = logging.getLogger(__name__)
 
@@ -350,7 +350,12 @@ class Suppressor:
         if now - self._waits_at >= _WAITS_SECONDS:
             self._waits_at, self._is_prod_short = now, self._has_short_prod(now)
         reserved = max(capacity.cpu_millis - allocatable.cpu_millis, 0) / 1000
-        return NodeCpu(capacity.cpu_millis, reserved, self._is_prod_short)
+        shared = capacity.cpu_millis - sum(self._exclusive().values())
+        return NodeCpu(max(shared, 0), reserved, self._is_prod_short)
+
+    def _exclusive(self) -> Mapping[str, int]:
+        """Return the CPUs outside of the shared pool, to which alone everything here applies."""
+        return self._observer.server.sizes.exclusive
 
     def _has_short_prod(self, now: float) -> bool:
         """Return whether a Prod pod is throttled, or waits for a CPU."""
@@ -377,6 +382,9 @@ class Suppressor:
             return
         usage = node_usage.from_samples(self._observer.newest, self._pods)
         if usage is not None and sampled_at is not None:
+            newest = self._observer.newest
+            alone = sum(newest[key].cpu_cores for key in map(pod_key, self._exclusive()) if key in newest)
+            usage = usage._replace(node=usage.node - alone, prod=max(usage.prod - alone, 0.0))
             threshold = node.capacity_millis * threshold_percent / 100_000
             beyond_limits = self.planner.note_usage(now, self._pods.mid, self._observer.newest)
             usage = usage._replace(beyond_limits=beyond_limits)

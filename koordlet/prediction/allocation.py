@@ -8,7 +8,7 @@ The manager applies its own ratios to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -18,7 +18,8 @@ import numpy as np
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache.series import counted_class
 from koordlet.prediction.histogram_bank import FloatArray
-from koordlet.samples import Resource
+from koordlet.prediction.usage_models import UsageModels
+from koordlet.samples import Resource, pod_key
 
 _UNLIMITED: Final = 2**62
 # Floating-point noise of a sum, in steps of the result: 0.55 core is 550.0000000000001 millicores, and means 550.
@@ -103,6 +104,17 @@ class PodSize(msgspec.Struct, array_like=True, frozen=True):
     since_seconds: float
     """Recorded time of the pod at the last change."""
 
+    @property
+    def has_risen(self) -> bool:
+        """Return whether there were rises among the last changes."""
+        return self.now != self.proven
+
+    @property
+    def rise(self) -> WholeAmounts:
+        """Return what the rises added; a limit that was removed adds nothing."""
+        cpu, limit, memory = (now - proven for now, proven in zip(self.now, self.proven, strict=True))
+        return WholeAmounts(max(cpu, 0 if self.now[1] == _UNLIMITED else limit), memory)
+
 
 class PodSizes:
     """Rises of requests and limits: usage from before a rise proves nothing about the added part, which is charged.
@@ -113,13 +125,15 @@ class PodSizes:
 
     def __init__(self) -> None:
         self.by_uid: dict[str, PodSize] = {}
+        self.exclusive: Mapping[str, int] = {}
+        """Millicores of the CPUs that a pod has for itself alone, by UID."""
 
-    def follow(
-        self, pods: Sequence[ChargedPod], recorded_seconds: FloatArray, cold_start_period_seconds: float
-    ) -> None:
-        """Note the sizes of all Prod pods, and the time in which each was recorded."""
+    def follow(self, pods: Sequence[ChargedPod], models: UsageModels, cold_start_period_seconds: float) -> None:
+        """Note the sizes of all Prod pods that have a model."""
+        modelled = [pod for pod in pods if pod_key(pod.uid) in models]
+        recorded_seconds = models.recorded_seconds([pod_key(pod.uid) for pod in modelled]).tolist()
         before, self.by_uid = self.by_uid, {}
-        for pod, recorded in zip(pods, recorded_seconds.tolist(), strict=True):
+        for pod, recorded in zip(modelled, recorded_seconds, strict=True):
             limit = _UNLIMITED if pod.cpu_limit_millis is None else pod.cpu_limit_millis
             now = pod.cpu_request_millis, limit, pod.memory_request_bytes
             size = before.get(pod.uid)
@@ -131,18 +145,26 @@ class PodSizes:
                 size = PodSize(now, tuple(map(min, proven, now)), recorded)  # type: ignore[arg-type]
             self.by_uid[pod.uid] = size
 
-    def has_risen(self, uid: str) -> bool:
-        """Return whether the last changes of a pod were rises."""
-        size = self.by_uid.get(uid)
-        return size is not None and size.now != size.proven
+    def added(
+        self, warm: Sequence[ChargedPod], models: UsageModels, cold_start_period_seconds: float
+    ) -> dict[str, WholeAmounts]:
+        """Return what is charged beside the history of warm pods, by UID.
 
-    def added(self, uid: str, recorded_seconds: float, cold_start_period_seconds: float) -> WholeAmounts:
-        """Return what was added to a pod since less than the cold-start period of its recorded time."""
-        size = self.by_uid[uid]
-        if recorded_seconds - size.since_seconds >= cold_start_period_seconds:
-            return WholeAmounts(0, 0)
-        cpu, limit, memory = (now - proven for now, proven in zip(size.now, size.proven, strict=True))
-        return WholeAmounts(max(cpu, 0 if size.now[1] == _UNLIMITED else limit), memory)
+        That is what rises gave to them since too short a time, and exclusive CPUs that they do not use: no other pod,
+        of whatever class, may run there.
+        """
+        owned = {pod.uid: self.exclusive.get(pod.uid, getattr(pod, "exclusive_cpu_millis", 0)) for pod in warm}
+        sizes = {uid: self.by_uid[uid] for uid in owned if uid in self.by_uid}
+        charged = [uid for uid, millis in owned.items() if millis or (uid in sizes and sizes[uid].has_risen)]
+        keys = [pod_key(uid) for uid in charged]
+        recorded, used = models.recorded_seconds(keys).tolist(), np.nan_to_num(models.newest_values(Resource.CPU, keys))
+        added = {}
+        for uid, seconds, cores in zip(charged, recorded, used.tolist(), strict=True):
+            idle = max(owned[uid] - math.floor(cores * 1000), 0)
+            is_new = uid in sizes and seconds - sizes[uid].since_seconds < cold_start_period_seconds
+            cpu, memory = sizes[uid].rise if is_new else WholeAmounts(0, 0)
+            added[uid] = WholeAmounts(max(cpu, idle), memory)
+        return {uid: amounts for uid, amounts in added.items() if any(amounts)}
 
 
 def charged_while_cold(pods: Sequence[ChargedPod], resource: Resource, usage_now: FloatArray) -> float:

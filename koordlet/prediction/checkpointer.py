@@ -72,7 +72,8 @@ class Checkpointer:
             self._is_reset_mark_known = stored.is_first_start
             log.log(logging.INFO if stored.is_first_start else logging.WARNING, "%s", stored.message)
             return
-        self._server.restore(stored.models, stored.calibration, stored.packages, stored.sizes)
+        self._server.restore(stored.models, stored.calibration, stored.packages)
+        self._server.sizes.by_uid = stored.sizes
         if stored.evaluation is not None:
             self._evaluation.restore(stored.evaluation, time.time(), _boot_seconds())
         self._reset_mark = stored.reset_mark

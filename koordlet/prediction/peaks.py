@@ -43,7 +43,7 @@ class ProdLoad:
     warm_usage: FloatArray | float = math.inf
     """Newest usage of each warm pod; infinite or NaN while unknown."""
     added: float = 0.0
-    """What rises of requests and limits gave to warm pods since too short a time."""
+    """What rises of requests and limits gave to warm pods since too short a time, and their idle exclusive CPUs."""
     usage: float = 0.0
     """Usage of Prod and S now, the least of every peak."""
     capacity: float = math.inf

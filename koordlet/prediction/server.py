@@ -17,7 +17,7 @@ import numpy as np
 
 from koordlet.metric_cache import series as class_series
 from koordlet.prediction import allocation
-from koordlet.prediction.allocation import ChargedPod, PodSize, PodSizes, WholeAmounts
+from koordlet.prediction.allocation import ChargedPod, PodSizes, WholeAmounts
 from koordlet.prediction.calibration.node_calibration import (
     Calibrated,
     NodeCalibration,
@@ -147,7 +147,7 @@ class PredictionServer:
         idle = [resource for resource, calibration in self.calibration.resources.items() if calibration.watched is None]
         if idle:
             warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
-            added = self._added(warm, parameters.cold_start_period_seconds)
+            added = self.sizes.added(warm, self._models, parameters.cold_start_period_seconds)
             proven = [pod for pod in warm if pod.uid not in added]
             for resource in idle:
                 load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, parameters=parameters)
@@ -255,21 +255,18 @@ class PredictionServer:
         models: ModelsState,
         calibration: NodeCalibrationState | None = None,
         packages: Mapping[str, bytes] | None = None,
-        sizes: Mapping[str, PodSize] | None = None,
     ) -> None:
         """Continue what a checkpoint has, before the first training. Raises ValueError after it."""
         self._models.restore(models)
         if calibration is not None:
             self.calibration.restore(calibration)
         self.packages.restore(packages or {})
-        self.sizes.by_uid = dict(sizes or {})
 
     def forget(self) -> None:
         """Discard all models and their history."""
         self._models = self._new_models()
         self.calibration = self._new_calibration()
         self.packages.forget()
-        self.sizes = PodSizes()
 
     def _answering(self, parameters: PredictParameters) -> PredictParameters:
         name = self.packages.in_force(parameters.predictor)
@@ -294,16 +291,11 @@ class PredictionServer:
             now_seconds, load, warm, parameters, models=self._models, calibration=self.calibration
         )
 
-    def _follow_sizes(self, prod_pods: Sequence[ChargedPod]) -> None:
-        modelled = [pod for pod in prod_pods if _pod_key(pod) in self._models]
-        recorded = self._models.recorded_seconds([_pod_key(pod) for pod in modelled])
-        self.sizes.follow(modelled, recorded, self._parameters.cold_start_period_seconds)
-
     def _warm_and_cold(
         self, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float, unmeasured: Container[str]
     ) -> tuple[list[ChargedPod], list[ChargedPod]]:
         """Return warm pods and cold pods. A pod is cold when its own record, not its age, is too short."""
-        self._follow_sizes(prod_pods)
+        self.sizes.follow(prod_pods, self._models, self._parameters.cold_start_period_seconds)
         running = [pod for pod in prod_pods if pod.uid not in unmeasured and pod.uid not in self.starts.not_started]
         modelled = [pod for pod in running if _pod_key(pod) in self._models]
         keys = [_pod_key(pod) for pod in modelled]
@@ -312,16 +304,6 @@ class PredictionServer:
         warm = [pod for pod, is_warm in zip(modelled, long_enough, strict=True) if is_warm]
         warm_uids = {pod.uid for pod in warm}
         return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
-
-    def _added(self, warm: Sequence[ChargedPod], cold_start_period_seconds: float) -> dict[str, WholeAmounts]:
-        """Return what rises gave to warm pods since too short a time, by UID."""
-        risen = [pod for pod in warm if self.sizes.has_risen(pod.uid)]
-        recorded = self._models.recorded_seconds([_pod_key(pod) for pod in risen]).tolist()
-        added = {
-            pod.uid: self.sizes.added(pod.uid, seconds, cold_start_period_seconds)
-            for pod, seconds in zip(risen, recorded, strict=True)
-        }
-        return {uid: amounts for uid, amounts in added.items() if any(amounts)}
 
     def _loads(self, instant: Instant, parameters: PredictParameters) -> Loads:
         """Return the loads of both resources; policies of one cold-start period and N share them."""
@@ -347,7 +329,8 @@ class PredictionServer:
         capacity: WholeAmounts | None,
         parameters: PredictParameters,
     ) -> ProdLoad:
-        added = allocation.total(self._added(warm, parameters.cold_start_period_seconds).values())
+        added = self.sizes.added(warm, self._models, parameters.cold_start_period_seconds).values()
+        charged_beside = allocation.total(added).in_cores_or_bytes(resource)
         together = self._current(now_seconds, resource, PROD_AND_UNRESERVED_SYSTEM)
         usage_of_cold = self._models.newest_values(resource, [_pod_key(pod) for pod in cold])
         warm_keys = [_pod_key(pod) for pod in warm]
@@ -357,9 +340,8 @@ class PredictionServer:
             warm_usage=self._models.newest_values(resource, warm_keys),
             warm_limits=allocation.cpu_limits(warm) if resource is Resource.CPU else math.inf,
             warm_requests=allocation.requested_by(warm).in_cores_or_bytes(resource),
-            cold_requests=allocation.charged_while_cold(cold, resource, usage_of_cold)
-            + added.in_cores_or_bytes(resource),
-            added=added.in_cores_or_bytes(resource),
+            cold_requests=allocation.charged_while_cold(cold, resource, usage_of_cold) + charged_beside,
+            added=charged_beside,
             usage=0.0 if together is None else float(together.newest()[0]),
             capacity=_in_cores_or_bytes(capacity, resource),
             prod=self._current(now_seconds, resource, class_series.PROD),

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from api_types.colocation import controller_config
 from api_types.kubernetes import quantities
-from api_types.kubernetes.priority_and_qos import PriorityClass
+from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
 from api_types.node_metric import types as node_metric
 from koordlet import agent as agents
 from koordlet.agent import Agent
@@ -48,7 +48,7 @@ from koordlet.samples import (
     pod_key,
 )
 from koordlet.settings import KoordletSettings
-from tests.host_trees.plain_files import V1, V2, PlainHost
+from tests.host_trees.plain_files import BURSTABLE, GUARANTEED, V1, V2, PlainHost
 from tests.koordlet.collectors.test_capped_usage import throttled
 from tests.koordlet.fed_node import FedNode
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
@@ -67,6 +67,41 @@ def with_container(tmp_path, **options):
 def page_of(node):
     """Return the debug page of a node's agent."""
     return json.loads(b"".join(debug_pages.pieces(debug_pages.inputs(node.reports))))
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize(
+    ("cpus", "qos", "offer"),
+    [
+        ("0-11", QoSClass.LS, 400),
+        ("0-15", QoSClass.LS, 11_000),
+        ("0-15", QoSClass.LSE, 400),
+        ("0-9", QoSClass.LS, 11_000),
+    ],
+)
+def test_idle_exclusive_cpus_are_nothing_that_mid_could_use(tmp_path, version, cpus, qos, offer):
+    """Of 16 CPUs 12 belong to a pod that uses 1.5; the Burstable pod uses 2.6 of the other 4."""
+    container = "a" * 64
+    db = bound_pod(
+        "db", cpu_request_millis=12_000, cpu_limit_millis=12_000, qos_class=qos,
+        container_ids=frozenset({container}), whole_cpus={container: 12},
+    )  # fmt: skip
+    spec = {"predictPolicy": {"coldStartPeriodSeconds": 30}}
+    one = OneNode(tmp_path, StaticCluster(db, bound_pod("web", cpu_request_millis=3000), spec=spec), version)
+    one.pod_cores, one.node_cores = {"db": 1.5, "web": 2.6}, 4.4
+    guaranteed = one.host.pod("db", GUARANTEED) / container
+
+    def in_container():
+        mount = one.host.cpu_mount if version == V2 else one.host.cpu_mount.parent / "cpuset"
+        one.host.set_group(guaranteed, 1.0, GIB)
+        (mount / guaranteed).mkdir(parents=True, exist_ok=True)
+        (mount / guaranteed / ("cpuset.cpus.effective" if version == V2 else "cpuset.cpus")).write_text(f"{cpus}\n")
+
+    one.host.pod = lambda name, real=one.host.pod: real(name, GUARANTEED if name == "db" else BURSTABLE)
+    one.run(181, in_container)
+    reclaimable = one.report()["prodReclaimableMetric"]["resource"]["resources"]["cpu"]
+    assert quantities.cpu_millis(reclaimable) <= offer
+    assert (quantities.cpu_millis(reclaimable) > 5000) == (offer > 5000)
 
 
 @pytest.mark.parametrize("version", [V1, V2])

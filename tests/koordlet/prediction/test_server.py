@@ -128,7 +128,8 @@ def test_a_rise_is_charged_after_a_restart_also_where_it_came_before_the_new_age
     server = trained_server()
     before = reclaimable(server, NOW, [OLD])
     after = PredictionServer(LONG_MEMORY)
-    after.restore(server.export(), sizes=server.sizes.by_uid)
+    after.restore(server.export())
+    after.sizes.by_uid = server.sizes.by_uid
     assert reclaimable(after, NOW, [replace(OLD, cpu_request_millis=20_000)]) == before
 
 
