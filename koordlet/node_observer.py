@@ -20,6 +20,7 @@ from koordlet.cluster.pods import ClusterState, PodOnNode, PodTable
 from koordlet.collectors import pod_pressure
 from koordlet.collectors.capped_usage import CappedUsage
 from koordlet.collectors.host import HostRoot
+from koordlet.collectors.interface import Collector
 from koordlet.collectors.snapshot import HostCollector
 from koordlet.metric_cache import series
 from koordlet.metric_cache.aggregation import TimeWindow
@@ -144,7 +145,7 @@ class NodeObserver:
     ) -> TrainingRound:
         """Add the p90 of the last 30 s of every series to its model. See `UsageModels.train` for `boot_seconds`."""
         self.server.configure(parameters)
-        self.server.sizes.exclusive = self._exclusive_cpus()
+        self.server.sizes.exclusive = exclusive_cpus(self.pods_by_uid, self.collector.collectors)
         if self._bound is not None:
             self.server.starts.not_started, self.server.starts.waiting = self._bound.not_started, self._bound.waiting
         done = self.server.train(now_seconds, self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS), boot_seconds)
@@ -152,22 +153,6 @@ class NodeObserver:
         self.newest_training = done
         self.expired_pods += done.expired_pods
         return done
-
-    def _exclusive_cpus(self) -> dict[str, int]:
-        """Return the millicores of the CPUs that each pod has for itself alone, where it has some.
-
-        The kubelet's static CPU manager gives whole CPUs to containers of Guaranteed pods, and sets their cpuset: one
-        of exactly so many CPUs, and not of all, is exclusive. Which policy the kubelet has is written nowhere that an
-        agent without privileges may read.
-        """
-        exclusive = {uid: millis for uid, pod in self.pods_by_uid.items() if (millis := pod.exclusive_cpu_millis)}
-        machine = self.machine_capacity()
-        for uid, cpus in pod_pressure.container_cpus(self.collector.collectors).items():
-            whole = self.pods_by_uid[uid].whole_cpus if uid in self.pods_by_uid else {}
-            own = sum(count for identity, count in cpus.items() if whole.get(identity) == count)
-            if own and machine is not None and own * 1000 < machine.cpu_millis:
-                exclusive[uid] = max(own * 1000, exclusive.get(uid, 0))
-        return exclusive
 
     def calibrate(self, now_seconds: float, cluster: ClusterState, boot_seconds: float) -> None:
         """Record the usage of the Prod pods for calibrated peaks. Follows a training; nothing before pods are known."""
@@ -240,6 +225,22 @@ class NodeObserver:
             )
             self._counts_page_cache = counts_page_cache
         return counts_page_cache
+
+
+def exclusive_cpus(pods_by_uid: Mapping[str, PodOnNode], collectors: Sequence[Collector]) -> dict[str, int]:
+    """Return the millicores of the CPUs that each pod has for itself alone, where it has some.
+
+    The kubelet's static CPU manager gives whole CPUs to containers of Guaranteed pods, and sets their cpuset: one of
+    exactly so many CPUs, and not of all, is exclusive. Which policy the kubelet has is written nowhere that an agent
+    without privileges may read.
+    """
+    exclusive = {uid: millis for uid, pod in pods_by_uid.items() if (millis := pod.exclusive_cpu_millis)}
+    for uid, cpus in pod_pressure.container_cpus(collectors).items():
+        whole = pods_by_uid[uid].whole_cpus if uid in pods_by_uid else {}
+        own = 1000 * sum(count for identity, count in cpus.items() if whole.get(identity) == count)
+        if own:
+            exclusive[uid] = max(own, exclusive.get(uid, 0))
+    return exclusive
 
 
 def _reserved(cluster: ClusterState) -> series.Reserved | None:

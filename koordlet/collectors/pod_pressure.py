@@ -62,7 +62,7 @@ class PodWaits:
     waited_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Resource -> kind -> seconds waited since the pod's group was created; empty where the kernel counts none."""
     cpus: Mapping[str, int] = field(default_factory=dict)
-    """Container id -> number of CPUs that it may run on; of Guaranteed pods only."""
+    """Container id -> number of CPUs that it may run on, where these are not all; of Guaranteed pods only."""
     no_data: tuple[NoData, ...] = ()
 
 
@@ -125,7 +125,7 @@ class PodPressure(Collector):
                 for uid in due:
                     self._read_pressure(self._pressure_mount, uid, groups_by_pod[uid][0])
         for uid in due:
-            self._read_cpus(uid, *groups_by_pod[uid])
+            self._read_cpus(uid, tick.cpu_count, *groups_by_pod[uid])
         tick.no_data += [no_data for pod in self.pods.values() for no_data in pod.no_data]
         return NO_SERIES
 
@@ -188,7 +188,7 @@ class PodPressure(Collector):
                 totals[resource] = read[1]
         self.pods[uid] = replace(self.pods[uid], waited_seconds=totals)
 
-    def _read_cpus(self, uid: str, group: str, *containers: str) -> None:
+    def _read_cpus(self, uid: str, cpu_count: int | None, group: str, *containers: str) -> None:
         if self._layout is None or discovery.is_qos_class(PurePath(group).parent.name):
             return
         mount, file = self._layout.cpu.path, "cpuset.cpus.effective"
@@ -198,7 +198,7 @@ class PodPressure(Collector):
         for container in containers:
             read = self._read(_CPUS, uid, f"{mount}/{container}/{file}", lambda text: cpu_list.count(text.decode()))
             identity = discovery.container_id(PurePath(container).name)
-            if read is not None and identity is not None:
+            if read is not None and identity is not None and read[1] != cpu_count:
                 cpus[identity] = read[1]
         self.pods[uid] = replace(self.pods[uid], cpus=cpus)
 

@@ -18,6 +18,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.mid_pods import cpu_limits
 from apiserver_client import cluster_events, errors, objects, resources, session
 from apiserver_client.decoding import Envelope
+from koordlet import node_observer
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode
 from koordlet.cluster.view import ClusterView
@@ -355,7 +356,7 @@ class Suppressor:
 
     def _exclusive(self) -> Mapping[str, int]:
         """Return the CPUs outside of the shared pool, to which alone everything here applies."""
-        return self._observer.server.sizes.exclusive
+        return node_observer.exclusive_cpus(self._observer.pods_by_uid, self._observer.collector.collectors)
 
     def _has_short_prod(self, now: float) -> bool:
         """Return whether a Prod pod is throttled, or waits for a CPU."""

@@ -665,7 +665,7 @@ class Independent:
                 of = [(peaks[name, resource], pods * unit, used[resource]) for _, pods, peaks, used in self.closed]
                 excess = [(used - peak) / used if used > peak else 0.0 for peak, _, used in of]
                 violations = sum(w for w, over in zip(weights, excess, strict=True) if over)
-                peaks = sum(w * peak for w, (peak, _, _) in zip(weights, of, strict=True))
+                peaks = sum(w * min(peak, requested) for w, (peak, requested, _) in zip(weights, of, strict=True))
                 requests = sum(w * requested for w, (_, requested, _) in zip(weights, of, strict=True))
                 entry[resource.value] = {
                     "forecasts": round(sum(weights), 1),
