@@ -44,12 +44,16 @@ class ProdLoad:
     """Newest usage of each warm pod; infinite or NaN while unknown."""
     added: float = 0.0
     """What rises of requests and limits gave to warm pods since too short a time, and their idle exclusive CPUs."""
-    usage: float = 0.0
-    """Usage of Prod and S now, the least of every peak."""
     capacity: float = math.inf
     """Capacity of the node, infinite while unknown."""
     calibrated: Callable[[], Calibrated | None] = lambda: None
     """Return the calibrated peaks of this load, None while nothing was recorded for them."""
+
+    @property
+    def usage(self) -> float:
+        """Return the usage of Prod and S now, the least of every peak."""
+        together = self.prod_and_unreserved_system
+        return 0.0 if together is None else float(together.newest()[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,7 +331,6 @@ class PredictionServer:
     ) -> ProdLoad:
         added = self.sizes.added(warm, self._models, parameters.cold_start_period_seconds).values()
         charged_beside = allocation.total(added).in_cores_or_bytes(resource)
-        together = self._current(now_seconds, resource, PROD_AND_UNRESERVED_SYSTEM)
         usage_of_cold = self._models.newest_values(resource, [_pod_key(pod) for pod in cold])
         warm_keys = [_pod_key(pod) for pod in warm]
         load = ProdLoad(
@@ -342,12 +341,11 @@ class PredictionServer:
             warm_requests=allocation.requested_by(warm).in_cores_or_bytes(resource),
             cold_requests=allocation.charged_while_cold(cold, resource, usage_of_cold) + charged_beside,
             added=charged_beside,
-            usage=0.0 if together is None else float(together.newest()[0]),
             capacity=_in_cores_or_bytes(capacity, resource),
             prod=self._current(now_seconds, resource, class_series.PROD),
             system=self._current(now_seconds, resource, SYSTEM),
             unreserved_system=self._current(now_seconds, resource, UNRESERVED_SYSTEM),
-            prod_and_unreserved_system=together,
+            prod_and_unreserved_system=self._current(now_seconds, resource, PROD_AND_UNRESERVED_SYSTEM),
         )
         return dataclasses.replace(load, calibrated=functools.cache(lambda: self._calibrated(load, warm, parameters.n)))
 
