@@ -145,9 +145,9 @@ def test_top_namespaces_shows_what_is_held_beside_the_quota(tmp_path, capsys):
         head, row = capsys.readouterr().out.splitlines()
         assert koordctl.main([*words, "-o", "json"]) == 0
     assert head.index("MID REQ") < head.index("MID HELD") < head.index("MID QUOTA")
-    assert row.split()[4:6] == ["2.0", "1.5"]
+    assert row.split()[4:6] == ["2.5", "1.5"]
     (found,) = json.loads(capsys.readouterr().out)["namespaces"]
-    assert (found["midRequests"]["cpuMillis"], found["midHeld"]["cpuMillis"]) == (2000, 1500)
+    assert (found["midRequests"]["cpuMillis"], found["midHeld"]["cpuMillis"]) == (2500, 1500)
 
 
 PLUGINS = """
