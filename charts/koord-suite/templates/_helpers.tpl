@@ -348,7 +348,7 @@ resourceRules:
 
 {{/* The pod or the template of one in an object of podsAndTemplates. */}}
 {{- define "koord-suite.template" -}}
-(object.kind == 'Pod' ? object : object.kind == 'CronJob' ? object.spec.jobTemplate.spec.template : object.spec.template)
+(object.kind == 'Pod' ? dyn(object) : object.kind == 'CronJob' ? dyn(object).spec.jobTemplate.spec.template : dyn(object).spec.template)
 {{- end }}
 
 {{/* Whether it is of a Mid pod, by the rule of the policy for limits. */}}

@@ -19,7 +19,7 @@ from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
 POLICIES = (
-    "koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-node-names", "mid-advice", "mid-class",
+    "config", "koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-node-names", "mid-advice", "mid-class",
     "mid-limit-ranges", "mid-quota", "mid-schedulers",
 )  # fmt: skip
 _OPEN_FOR_WRITING = """
