@@ -19,8 +19,8 @@ from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
 POLICIES = (
-    "config", "koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-node-names", "mid-advice", "mid-class",
-    "mid-limit-ranges", "mid-quota", "mid-schedulers",
+    "config", "koordlet", "manager-nodes", "manager-config", "mid-quantities", "mid-node-names", "mid-advice",
+    "mid-class", "mid-limit-ranges", "mid-quota", "mid-schedulers",
 )  # fmt: skip
 _OPEN_FOR_WRITING = """
 import glob, sys
