@@ -60,5 +60,6 @@ def sum_of_terms(line: dict[str, Any]) -> int:
     value = min(line["reclaimable"], line["cap"]) + line.get("unallocatedShare", 0)
     if line.get("unused") is not None and line.get("source") != "static":
         value = min(value, line["unused"])
+    value = min([value, *(line[bound] for bound in ("usable", "totalLimit") if line.get(bound) is not None)])
     value = max(value, line.get("floor") or 0)
     return value if line.get("riseLimit") is None else min(value, line["riseLimit"])

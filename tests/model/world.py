@@ -158,8 +158,10 @@ class World:
 
         def of(tick: Tick) -> int:
             given = math.fsum(usage[column] for uid, usage in tick.pods.items() if tick.kinds[uid] in lent)
-            used = (tick.node[column] - given) * (1000 if native == CPU else 1)
-            return max(ALLOCATABLE[native] - math.floor(used), 0)
+            apart = math.fsum(tick.pods[uid][column] for uid in tick.unmeasured | tick.in_system)
+            scale = 1000 if native == CPU else 1
+            reserved = min((SYSTEM[column] + apart) * scale, CAPACITY[native] - ALLOCATABLE[native])
+            return max(ALLOCATABLE[native] - math.floor((tick.node[column] - given) * scale - reserved), 0)
 
         return max((of(tick) for tick in list(self.ticks)[-_REPORTED_TICKS if not in_any_tick else 0 :]), default=0)
 
