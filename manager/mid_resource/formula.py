@@ -118,7 +118,8 @@ def calculated(
 def kept_closed(target: Target, requested: Mapping[str, int], closed: Closed) -> Target:
     """Return a target of kept values without room for new pods, by the requests of the pods that are known."""
     values = {mid: None if value is None else min(value, requested[mid]) for mid, value in target.values.items()}
-    return dataclasses.replace(target, values=values, closed=closed)
+    lines = {mid: msgspec.structs.replace(line, published=values[mid]) for mid, line in target.lines.items()}
+    return dataclasses.replace(target, values=values, lines=lines, closed=closed)
 
 
 def _published_or_written(published: PublishedMid, written: MidStatus | None) -> dict[str, int | None]:

@@ -367,14 +367,16 @@ def _no_more_than_reported(case: Case, listed: NodePods, requested: Mapping[str,
 def last_floor(case: Case) -> dict[str, int]:
     """Return the requests that the floor counts where the pods cannot be listed.
 
-    Of the newest snapshot of the agent, unless Mid shrinks; otherwise of the annotation, otherwise what is published.
+    Of the newest snapshot of the agent, unless Mid shrinks; otherwise of the annotation, which counts before
+    what another client may have published; without one what is published.
     """
     reported = case.inputs.usable.requests if case.inputs.usable else None
     if reported is not None and not (case.written and case.written.floor_before):
         return {mid: reported.mid.get(mid, 0) for mid in names.MID_RESOURCES}
-    lines = case.written.resources if case.written else {}
-    written = {mid: lines[mid].floor if mid in lines else None for mid in names.MID_RESOURCES}
-    return {mid: case.published.allocatable.get(mid, 0) if floor is None else floor for mid, floor in written.items()}
+    if case.written is None:
+        return {mid: case.published.allocatable.get(mid, 0) for mid in names.MID_RESOURCES}
+    lines = {mid: case.written.resources.get(mid, Terms()) for mid in names.MID_RESOURCES}
+    return {mid: (line.published or 0) if line.floor is None else line.floor for mid, line in lines.items()}
 
 
 def _mid_capacity(node: store.StoredNode) -> dict[str, int]:
