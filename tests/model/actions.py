@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.fakes import cluster
 from tests.model import cluster_parts, world
-from tests.model.cluster_parts import NAMESPACE, NODE
+from tests.model.cluster_parts import FORMS, NAMESPACES, NODE
 from tests.model.configuration import EDITS
 from tests.model.virtual_time import Loop
 from tests.model.world import CPU, GIB, MEMORY, MID, Pod
@@ -54,18 +54,27 @@ class Actions:
             load=world.load_shape(rng),
             demand=(cpu / 1000 * rng.uniform(0.2, 1.3), memory * rng.uniform(0.3, 1.0)),
             cpu_limit=cpu * 2 if kind != "mid" and rng.random() < 0.5 else None,
-            **more,
+            **{"namespace": rng.choice(NAMESPACES), "form": rng.choice(FORMS)} | more,
         )
 
     def _create(self, kind: str, requests: dict[str, int], **more: Any) -> Pod:
         run = self.run
         run.pods_made += 1
+        name = f"{kind}-{run.pods_made}"
+        if "e0003" in more.get("form", ""):
+            requests = {resource: amount // 1000 for resource, amount in requests.items()}
         pod = Pod(
-            name=f"{kind}-{run.pods_made}", uid=f"uid-{run.pods_made}", kind=kind, requests=requests,
-            created=run.now(), **more,
-        )  # fmt: skip
-        run.server.add("pods", cluster_parts.document(pod), NAMESPACE)
-        run.world.pods[pod.name] = pod
+            name=name,
+            uid=f"uid-{run.pods_made}",
+            kind=kind,
+            requests=requests,
+            created=run.now(),
+            workload=name,
+            **more,
+        )
+        run.add(pod)
+        if "e0003" in pod.form:
+            pod.requests = {resource: amount * 1000 for resource, amount in requests.items()}
         return pod
 
     def backlog(self, count: int, cpu: int) -> None:
@@ -136,7 +145,7 @@ class Actions:
         if pod.ended_at is None:
             pod.ended_at = self.run.now()
         self.run.world.forget(pod)
-        self.run.server.remove("pods", pod.name, NAMESPACE)
+        self.run.server.remove("pods", pod.name, pod.namespace)
 
     # node and clocks
 
@@ -268,7 +277,7 @@ class Actions:
         refusals[key] = cluster.Refusal(code, {403: "Forbidden", 429: "TooManyRequests", 500: "InternalError"}[code])
         is_list, is_excuse = key == ("GET", "pods"), key == ("PATCH", "nodes")
         if is_list:
-            run.list_refused_until = float("inf")
+            run.list_refused_at, run.list_refused_until = run.now(), float("inf")
         what = "manager's writes" if is_excuse else f"refused {name} {method}"
         run.trouble(what)
 
@@ -279,6 +288,41 @@ class Actions:
                 run.list_refused_until = run.now()
 
         self._after(min(seconds, longest), back)
+
+    def budget(self, choice: int, seconds: float) -> None:
+        """Let a PodDisruptionBudget of a tenant permit nothing for a while."""
+        namespace = NAMESPACES[choice % len(NAMESPACES)]
+        self.run.server.budgets[namespace] = 0
+        self._after(seconds, lambda: self.run.server.budgets.pop(namespace, None))
+
+    def uncertain(self, seconds: float) -> None:
+        """Let the API server answer an eviction that it has done with an error, as beside a slow etcd."""
+        lies, key = self.run.clients["manager"].lies, ("POST", "pods")
+        lies[key] = cluster.Refusal(500, "InternalError", "", "etcdserver: request timed out")
+        self._after(seconds, lambda: lies.pop(key, None))
+
+    def meddle(self, choice: int) -> None:
+        """Change or remove what the manager wrote to the node, as another client."""
+        changes: tuple[dict[str, Any], ...] = tuple(
+            {"metadata": {"annotations": {name: text}}}
+            for name in ("koordinator.sh/mid-eviction", "koordinator.sh/mid-resource-status")
+            for text in (None, "{")
+        ) + tuple(
+            {"status": {key: {MID[CPU]: amount} for key in ("capacity", "allocatable")}}
+            for amount in (None, "0", "999999")
+        )
+        change = changes[choice % len(changes)]
+        self.run.server.patch("nodes", NODE, change)
+        self.run.invariants.on_meddled()
+        self._brief("manager's node was changed")
+
+    def noise(self, share: float) -> None:
+        self.run.world.noise = share
+
+    def neighbours(self, count: int) -> None:
+        """Add nodes that are short, of which a tenant's budget permits nothing."""
+        self.run.server.budgets["aaa"] = 0
+        self.run.neighbours.add(count, self.run.now())
 
     def delete_metric(self) -> None:
         """Delete the NodeMetric."""
@@ -348,5 +392,9 @@ _DRAWS: dict[str, tuple[float, Callable[[random.Random], tuple[Any, ...]]]] = {
     "remove_configuration": (0.5, lambda rng: ()),
     "refuse": (2.5, lambda rng: (_number(rng), rng.choice((20.0, 90.0, 400.0)))),
     "delete_metric": (1, lambda rng: ()),
+    "budget": (2, lambda rng: (_number(rng), rng.choice((60.0, 600.0)))),
+    "uncertain": (1, lambda rng: (rng.choice((60.0, 300.0)),)),
+    "meddle": (2, lambda rng: (_number(rng),)),
+    "noise": (1, lambda rng: (rng.choice((0.0, 0.02)),)),
 }
 """Name -> weight, and the arguments."""

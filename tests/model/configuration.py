@@ -20,7 +20,9 @@ BASE: dict[str, Any] = {
     "midUnallocatedPercent": 30,
     "updateTimeThresholdSeconds": 120,
     "nodePredictPolicy": {"coldStartPeriodSeconds": 300, "checkIntervalSeconds": 60},
-}
+    "midEviction": {"mode": "evict", "reports": 2, "nodeIntervalSeconds": 60, "readmitSeconds": 120,
+                    "clusterPerMinute": 1, "memoryThresholdPercent": 70},
+}  # fmt: skip
 EDITS: tuple[dict[str, Any] | str, ...] = (
     {},
     {"midUnallocatedPercent": 100},
@@ -32,6 +34,7 @@ EDITS: tuple[dict[str, Any] | str, ...] = (
     {"nodePredictPolicy": {**BASE["nodePredictPolicy"], "predictor": "percentile", "safetyMarginPercent": 5}},
     {"nodePredictPolicy": {**BASE["nodePredictPolicy"], "predictor": "n-sigma-v1", "coldStartPeriodSeconds": 900}},
     {"nodePredictPolicy": {**BASE["nodePredictPolicy"], "predictor": "of-the-future"}},
+    {"midEviction": BASE["midEviction"] | {"mode": "off"}},
     {"enable": False},
     {"enable": False},
     "{",
@@ -51,6 +54,8 @@ class Configuration:
         self.in_force: dict[str, Any] = {}
         self._off_since: float | None = 0.0
         self._unprotected_until = 0.0
+        self.spares_until = 0.0
+        """Last time at which no pod was to be evicted."""
 
     def edit(self, index: int, now: float) -> None:
         edit = EDITS[index % len(EDITS)]
@@ -82,7 +87,8 @@ class Configuration:
             document = json.loads(text)
         except ValueError:
             return
-        if document.get("enable") in (True, False):
+        is_known = document.get("nodePredictPolicy", {}).get("predictor") != "of-the-future"
+        if document.get("enable") in (True, False) and is_known:
             self.in_force = document
         self._note(now)
 
@@ -94,6 +100,8 @@ class Configuration:
             self.off_until = now
         if self.in_force.get("midFloor") == "none":
             self._unprotected_until = now
+        if not self.in_force.get("enable") or self.in_force["midEviction"]["mode"] != "evict":
+            self.spares_until = now
 
     def off_since(self, now: float) -> float | None:
         """Return the time since which colocation is off; None while it is on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tests.model.world import ALLOCATABLE, CPU
+from tests.model.world import ALLOCATABLE, CAPACITY, CPU
 
 _THRESHOLD = {CPU: "midCPUThresholdPercent", "memory": "midMemoryThresholdPercent"}
 
@@ -63,3 +63,28 @@ def sum_of_terms(line: dict[str, Any]) -> int:
     value = min([value, *(line[bound] for bound in ("usable", "totalLimit") if line.get(bound) is not None)])
     value = max(value, line.get("floor") or 0)
     return value if line.get("riseLimit") is None else min(value, line["riseLimit"])
+
+
+THRESHOLD_PERCENT, TOLERANCE_PERCENT = 70, 10
+
+
+def memory_beside_mid(status: dict[str, Any]) -> int:
+    """Return the memory that everything but Mid uses, by a report."""
+    return sum(amount("memory", status["usage"][kind]["memory"]) for kind in ("prod", "batchAndFree", "system"))
+
+
+def may_be_short(policy: dict[str, Any], status: dict[str, Any], native: str) -> bool:
+    """Check whether a report may show less for Mid than its pods request, beyond the tolerance."""
+    lent = ("prod", "system") if native == CPU else ("prod", "batchAndFree", "system")
+    used = sum(amount(native, status["usage"][kind][native]) for kind in lent) if status.get("usage") else None
+    if used is None or not status.get("prodPeakMetric"):
+        return True
+    calculated = _calculated(_DEFAULTS | policy, status, max(ALLOCATABLE[native] - used, 0), native, False)
+    held = amount("memory", status["allocated"]["mid"][f"kubernetes.io/mid-{native}"])
+    return calculated is None or (held - calculated) * 100 > TOLERANCE_PERCENT * held
+
+
+def memory_is_high(status: dict[str, Any]) -> bool:
+    """Check whether a report shows a node above the threshold."""
+    used = memory_beside_mid(status) + amount("memory", status["usage"]["mid"]["memory"])
+    return used * 100 >= THRESHOLD_PERCENT * CAPACITY["memory"]

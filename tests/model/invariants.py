@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from collections import deque
 from typing import Any
 
 from tests.model import formula, world
@@ -24,6 +25,10 @@ SETTLE_SECONDS = 90
 """Time after which a program that works has seen a change of a pod: a check of every withdrawn node is 30 s."""
 LIST_SECONDS = 35
 """Longest age of a pod list: one is taken every half minute at most."""
+INTERVAL_SECONDS, READMIT_SECONDS = 60, 120
+"""Of the configuration: between the evictions of a node, and until it accepts new Mid pods again."""
+SERVED_SECONDS = 2700
+REPAIR_SECONDS = 200
 LATE_SECONDS = 60
 """Longest time of a withdrawal."""
 
@@ -45,6 +50,12 @@ class Invariants:
         self.short_since: dict[str, float] = {}
         """Native resource -> since when Calculated is below what is allocated, by the writes."""
         self.reported_at: float | None = None
+        self.reports: deque[dict[str, Any]] = deque(maxlen=4)
+        self.evicted_at = -math.inf
+        self.evicted_workloads: dict[str, list[float]] = {}
+        self.written: dict[str, int] | None = None
+        """What the manager wrote last, by native name; None before it wrote anything to this Node."""
+        self.meddled_at = -math.inf
         self.violations: list[str] = []
 
     def violated(self, text: str) -> None:
@@ -54,6 +65,17 @@ class Invariants:
         """Forget what the annotation of a node kept: the Node is another one."""
         self.withdrawing_since = None
         self.short_since.clear()
+        self.evicted_at = -math.inf
+        self.evicted_workloads.clear()
+        self.written = None
+
+    def on_meddled(self) -> None:
+        """Note that another client changed the node. What nobody can know any more is not asked for."""
+        self.meddled_at = self.run.now()
+        if not self.run.manager.is_running or self.run.is_blind("manager"):
+            written = self.written
+            self.forget()
+            self.written = written
 
     # writes
 
@@ -63,6 +85,8 @@ class Invariants:
             self._on_node(request.document)
         elif request.path.endswith(f"/nodemetrics/{NODE}/status"):
             self._on_report(request.document["status"])
+        elif request.path.endswith("/eviction"):
+            self._on_eviction(*request.path.split("/")[-4:-1:2])
 
     def _on_report(self, status: dict[str, Any]) -> None:
         run = self.run
@@ -74,6 +98,7 @@ class Invariants:
         ahead = max(_seconds(status["updateTime"]) - now, 0.0)
         self.reported_at = now + min(ahead, 300)
         allocated = status.get("allocated")
+        self.reports.append(status)
         since = min(now, run.agent_blind_since() or now) - 15
         for native in NATIVE if allocated else ():
             held = run.world.mid_held(native, now=now, since=since)
@@ -144,6 +169,7 @@ class Invariants:
             self.violated(f"capacity and allocatable differ: {patch['status']}")
         status = json.loads(text) if text else {"reason": "ColocationDisabled", "resources": {}}
         amounts = {native: int(values[mid]) for native, mid in MID.items() if values.get(mid) is not None}
+        self.written = amounts
         for native, value in amounts.items():
             self._on_line(native, value, status)
         if status["reason"] in WITHDRAWN:
@@ -158,10 +184,13 @@ class Invariants:
         if line is None:
             return
         if line.get("published") != value:
-            self.violated(f"the annotation has {line.get('published')} of {MID[native]}, written is {value}")
+            self.violated(f"the annotation has {line.get('published')} of {MID[native]}, written is {value}; {status}")
         if status["reason"] not in (*CALCULATED, "Static"):
             return
-        if (terms := formula.sum_of_terms(line)) != value:
+        terms = formula.sum_of_terms(line)
+        if status.get("closed"):  # room for the pods that are there
+            terms = line.get("floor", min(value, terms))
+        if terms != value:
             self.violated(f"the terms of {MID[native]} add up to {terms}, written is {value}: {line}")
         if status["reason"] in CALCULATED:
             self._on_calculated(native, value, line, status)
@@ -187,6 +216,11 @@ class Invariants:
         is_of_it = report.get("updateTime") == status["sample"]
         if is_of_it and calculated is not None and value > max(calculated + SLACK[native], held):
             self.violated(f"{value} of {MID[native]} is offered; calculated: {calculated}, held: {held}")
+        run.config.advance(now)
+        if native == MEMORY and is_of_it and report.get("usage") and run.config.spares_until < now - SETTLE_SECONDS:
+            usable = world.CAPACITY[MEMORY] * formula.THRESHOLD_PERCENT // 100 - formula.memory_beside_mid(report)
+            if value > max(usable, held):
+                self.violated(f"{value} of memory is offered; the node evicts where {usable} are used, held: {held}")
         if calculated is None or calculated >= run.world.mid_held(native, now=now, since=now):
             self.short_since.pop(native, None)
         else:
@@ -203,7 +237,7 @@ class Invariants:
         run, now = self.run, self.run.now()
         assert self.withdrawing_since is not None
         run.config.advance(now)
-        if reason == "ColocationDisabled" and now - run.config.off_until > 30:
+        if reason == "ColocationDisabled" and now - run.config.off_until > 30 and not run.is_blind("manager"):
             self.violated(f"switched off, though the configuration is on since {run.config.off_until:.0f} s")
         since = run.first_seen(now - LIST_SECONDS)
         known = self.withdrawing_since + 1 if run.can_list else math.inf
@@ -233,6 +267,38 @@ class Invariants:
             if calculated is not None and held > calculated + SLACK[native]:
                 self.violated(f"the guard passed {pod.name}: Mid pods hold {held} of {native}, calculated {calculated}")
 
+    def _on_eviction(self, namespace: str, name: str) -> None:
+        """Judge an attempt to evict a pod: its class, the pace, the shortage, and that it has not just come back."""
+        run, now = self.run, self.run.now()
+        if run.server.budgets.get(namespace, 1) < 1:
+            return
+        if (node := name.partition("-")[0]) in run.neighbours.since:
+            del run.neighbours.since[node]
+        pod = run.world.pods.get(name)
+        if pod is None:
+            return
+        if pod.kind != "mid":
+            self.violated(f"{name} of class {pod.kind} is evicted")
+        if now - self.evicted_at < INTERVAL_SECONDS - 2:
+            self.violated(f"{name} is evicted {now - self.evicted_at:.0f} s after the last one")
+        times = self.evicted_workloads.setdefault(pod.workload, [])
+        # Without the guard a pod may come back once: into the room of another one that ended since the last report.
+        before = times[-1:] if run.scheduler.extender else times[-2:-1]
+        if before and now - before[0] < READMIT_SECONDS:
+            self.violated(f"{name} is evicted {now - before[0]:.0f} s after a pod that it replaces")
+        times.append(now)
+        spec = (run.server.view("nodemetrics", NODE) or {}).get("spec") or {}
+        policies = [spec.get("midColocationPolicy") or {}, run.config.in_force]
+        if not any(
+            formula.memory_is_high(status) or formula.may_be_short(policy, status, native)
+            for status in self.reports
+            if status.get("usage")
+            for policy in policies
+            for native in NATIVE
+        ):
+            self.violated(f"{name} is evicted; no report shows a shortage")
+        self.evicted_at = now
+
     def on_kubelet_restart(self, rejected: list[Pod], offered: dict[str, int]) -> None:
         """Judge the pods that the kubelet rejects when it starts again."""
         run, now = self.run, self.run.now()
@@ -253,6 +319,10 @@ class Invariants:
 
     def check(self) -> None:
         """Judge the present state: a withdrawal that is due has happened."""
+        self._check_repairs()
+        waited = [name for name, since in self.run.neighbours.since.items() if self.run.now() - since > SERVED_SECONDS]
+        if waited:
+            self.violated(f"{waited} are short for {SERVED_SECONDS} s, and a pod of zzz may go")
         due = self._withdrawal_due_since()
         run, now = self.run, self.run.now()
         if due is None or run.manager_troubled_since(min(due, now - LATE_SECONDS - 30) - 120):
@@ -268,6 +338,17 @@ class Invariants:
                     f"{value} of {MID[native]} is still offered {now - due:.0f} s after a withdrawal was due; "
                     f"pods that were bound before it hold {held}"
                 )
+
+    def _check_repairs(self) -> None:
+        """Judge whether the manager has written again what another client changed."""
+        run, now = self.run, self.run.now()
+        offered = published(run.server)
+        last = max(self.meddled_at, *run.reconnected_at.values(), run.last_manager_trouble)
+        is_calm = now - last > REPAIR_SECONDS and not run.manager_troubled_since(last)
+        if is_calm and run.server.view("nodes", NODE) and self.written not in (None, offered):
+            text = f"the node offers {offered}, {now - last:.0f} s after another client changed it"
+            self.violated(f"{text}; written: {self.written}")
+            self.written = None
 
     def _withdrawal_due_since(self) -> float | None:
         run, now = self.run, self.run.now()

@@ -82,6 +82,8 @@ class Client:
         self.cuts = 0
         self.refusals: dict[tuple[str, str], cluster.Refusal] = {}
         """(method, plural) -> answer, until it is removed."""
+        self.lies: dict[tuple[str, str], cluster.Refusal] = {}
+        """The same, of a server that has done what was asked for."""
         self.rewrite: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         """Change of the bodies that this client sends."""
 
@@ -104,13 +106,15 @@ class MemorySession(session.Session):
         self._client = client
         self._store = client.server
         self._may_write = may_write
+        self._date: list[str] = []  # this server states no time
 
     async def send(self, call, *, parameters=None, body=None, content_type="", accept="", **_) -> bytes:
         if call.method != "GET" and not self._may_write():
             raise errors.NotLeader(f"{call}: write blocked: not the leader")
         await asyncio.sleep(0)
         self._fail_if_cut_off(call)
-        if (refusal := self._client.refusals.get((call.method, call.resource.partition("/")[0]))) is not None:
+        plural = call.resource.partition("/")[0]
+        if (refusal := self._client.refusals.get((call.method, plural))) is not None:
             answer = refusal.answer
         else:
             if body is not None and self._client.rewrite is not None:
@@ -118,6 +122,8 @@ class MemorySession(session.Session):
             headers = {"user-agent": self._client.name}
             asked = apiserver.Received(call.method, call.path, dict(parameters or {}), headers, body or b"")
             answer = self._store._answer(asked)
+            if answer.status < 300 and (lie := self._client.lies.get((call.method, plural))) is not None:
+                answer = lie.answer
         content = json.dumps(answer.document).encode()
         if answer.status >= 300:
             raise errors.refusal(call, answer.status, content, dict(answer.headers).get("Retry-After", ""))

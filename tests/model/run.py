@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime as dt
 import json
 import logging
@@ -30,7 +31,7 @@ from tests.model.invariants import Invariants
 from tests.model.memory_session import Client, Server
 from tests.model.processes import AgentProcess, GuardProcess, ManagerProcess
 from tests.model.virtual_time import Host
-from tests.model.world import World
+from tests.model.world import Pod, World
 
 TICK_SECONDS = 10.0
 KUBERNETES_SECONDS = 5.0
@@ -53,6 +54,7 @@ class Run:
         self.kubelet = Kubelet(self.server, self.world)
         self.guard = GuardProcess(self.hosts["guard"], self.clients["guard"])
         extender = self.guard.parts.extender if guarded else None
+        self.neighbours = cluster_parts.Neighbours(self.server)
         self.scheduler = KubeScheduler(self.server, self.world, extender)
         self.manager = ManagerProcess(self.hosts["manager"], self.clients["manager"])
         self.agent = AgentProcess(self.hosts["agent"], self.clients["agent"], self.world, folder, self._without_claims)
@@ -62,11 +64,11 @@ class Run:
         self.reconnected_at: dict[str, float] = {}
         self.metric_born_at = 0.0
         self.clock_set_at = float("-inf")
-        self.list_refused_until = float("-inf")
+        self.list_refused_at = self.list_refused_until = float("-inf")
         self._troubled: dict[str, float] = {}
         """What is wrong now, and since when."""
         self._last_trouble = 0.0
-        self._last_manager_trouble = 0.0
+        self.last_manager_trouble = 0.0
         self._described: dict[str, tuple[dict[str, Any], PodOnNode]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self.server.on_write = self._on_write
@@ -83,13 +85,13 @@ class Run:
         self._troubled.pop(what, None)
         self._last_trouble = self.now()
         if what.startswith("manager"):
-            self._last_manager_trouble = self.now()
+            self.last_manager_trouble = self.now()
 
     def disturbed_since(self, since: float) -> bool:
         return bool(self._troubled) or self._last_trouble > since
 
     def manager_troubled_since(self, since: float) -> bool:
-        return any(what.startswith("manager") for what in self._troubled) or self._last_manager_trouble > since
+        return any(what.startswith("manager") for what in self._troubled) or self.last_manager_trouble > since
 
     def is_catching_up(self, name: str) -> bool:
         """Check whether a program was cut off so recently that its watches may not have resumed."""
@@ -115,13 +117,16 @@ class Run:
         """Return since when pods that ended may count: where they cannot be listed, by the newest report it saw."""
         until = self.cut_off_at["manager"] if self.is_blind("manager") else self.now()
         newest = max((at for at in self.invariants.arrived.values() if at <= until), default=0.0)
-        return since if self.can_list else min(since, newest - _OLDEST_SAMPLE_SECONDS)
+        # While Mid shrinks, what the last list showed counts for as long as there is no other one.
+        last_listed = newest if self.is_blind("manager") else min(newest, self.list_refused_at)
+        return since if self.can_list else min(since, last_listed - _OLDEST_SAMPLE_SECONDS)
 
     # the course of a run
 
     async def start(self) -> None:
         self._set_clock()
         self.server.add("namespaces", {"metadata": {"name": "koordinator-system"}})
+        self.server.may_evict = {""}
         self.config.edit(0, self.now())
         self.server.add("nodes", cluster_parts.node_document(cluster_parts.NODE_UID))
         self.manager.start()
@@ -158,18 +163,36 @@ class Run:
             self._set_clock()
             self.kubelet.work(self.now())
             self.kubelet.collect_garbage(self.now())
+            self._replace_evicted()
+            self.neighbours.report(self.now()) if int(self.now()) % 60 < KUBERNETES_SECONDS else None
             for _ in range(3):
                 bound = self.scheduler.bind_one(self.now(), self.hosts["guard"].wall())
                 if bound is None:
                     break
                 self.invariants.on_bound(bound)
 
+    def add(self, pod: Pod) -> None:
+        self.server.add("pods", cluster_parts.document(pod), pod.namespace)
+        self.world.pods[pod.name] = pod
+
+    def _replace_evicted(self) -> None:
+        """Create pods in place of those that were evicted, as a ReplicaSet does."""
+        while self.kubelet.evicted:
+            gone = self.kubelet.evicted.pop()
+            self.pods_made += 1
+            if gone.by_scheduler:
+                pod = dataclasses.replace(
+                    gone, name=f"{gone.kind}-{self.pods_made}", uid=f"uid-{self.pods_made}", created=self.now(),
+                    node_name="", bound_at=None, by_scheduler=False, admitted_at=None, ended_at=None, leaving_at=None,
+                )  # fmt: skip
+                self.add(pod)
+
     def _set_clock(self) -> None:
         self.server.now = dt.datetime.fromtimestamp(virtual_time.START + self.now(), dt.UTC)
 
     def _on_write(self, request) -> None:
         self._set_clock()
-        if request.method == "POST" and request.path.endswith("/nodemetrics"):
+        if request.method == "POST" and request.path.endswith("/nodemetrics") and NODE in request.body.decode():
             self.metric_born_at = self.now()
         try:
             self.invariants.on_write(request)
@@ -179,7 +202,7 @@ class Run:
     def _without_claims(self, name: str) -> PodOnNode | None:
         """Return a pod as the agent would see it if its author claimed nothing; None for a pod that claims nothing."""
         pod = self.world.pods.get(name)
-        item = self.server.view("pods", name, cluster_parts.NAMESPACE)
+        item = None if pod is None else self.server.view("pods", name, pod.namespace)
         if pod is None or not pod.is_trick or item is None:
             return None
         known = self._described.get(name)

@@ -15,6 +15,11 @@ SEEDS = int(os.environ.get("MODEL_SEEDS", "6"))
 STEPS = int(os.environ.get("MODEL_STEPS", "500"))
 
 
+def test_every_tenant_with_a_pod_that_may_go_is_served():
+    steps = [("neighbours", 12, 5.0), *[("wait", 60.0)] * 50]
+    assert not run.execute(steps, guarded=True, seed=0).violations
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_offer_is_safe_whatever_happens(seed):
     steps = actions.drawn(seed, STEPS)

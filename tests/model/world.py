@@ -57,6 +57,13 @@ class Pod:
     ended_at: float | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     """What the author wrote beside the name."""
+    namespace: str = "default"
+    form: str = "{}"
+    """How its author writes amounts."""
+    workload: str = ""
+    """Name of the first pod of those that replace one another; empty for a pod that nothing replaces."""
+    leaving_at: float | None = None
+    """When the kubelet saw that it was evicted."""
     is_trick: bool = False
     """Whether annotations or owners of the pod claim something that is not so."""
 
@@ -109,6 +116,9 @@ class World:
         self.gone: deque[Pod] = deque(maxlen=100)
         """The last pods that were deleted; they have ended."""
         self.ticks: deque[Tick] = deque(maxlen=180)
+        self.noise = 0.0
+        """Largest share by which the usage of a pod differs from one tick to the next."""
+        self._rng = random.Random(0)
         self.unmeasurable: dict[str, float] = {}
         """UIDs of cgroups that cannot be read now, and since when."""
 
@@ -131,7 +141,7 @@ class World:
         kinds = {}
         order = ("prod", "none", "mid", "batch", "free")
         for pod in sorted(self.running(), key=lambda each: (order.index(each.kind), each.created)):
-            share = pod.load(at)
+            share = pod.load(at) * (1 + self.noise * self._rng.uniform(-1, 1))
             limit = math.inf if pod.cpu_limit is None else pod.cpu_limit / 1000
             used = Usage(min(pod.demand[0] * share, limit, free[0]), min(pod.demand[1] * max(share, 0.3), free[1]))
             free[0] -= used.cpu_cores
