@@ -86,7 +86,7 @@ def _whole_cpus(pod: pods.Pod) -> dict[str, int]:
     """Return the containers that request whole CPUs, by id."""
     ids = {status.name: status.container_id.rpartition("://")[2] for status in pod.status.container_statuses or ()}
     millis = {
-        container.name: pods.units(container.resources.requests or container.resources.limits).get(names.CPU, 0)
+        container.name: quantities.amounts(container.resources.requests or container.resources.limits).get(names.CPU, 0)
         for container in pod.spec.containers
     }
     return {
