@@ -73,49 +73,27 @@ class Leadership:
         return None
 
 
-class ServerClock:
-    """Clock of this node, or that of the apiserver where they differ by more than a minute.
-
-    By a wrong clock of the manager's own node every sample would be too old, or of the future.
-    """
-
-    def __init__(self, api: session.Session) -> None:
-        self._api = api
-        self._ahead = dt.timedelta()
-        self._is_wrong = False
-        self._named: dt.datetime | None = None
-
-    def now(self) -> dt.datetime:
-        """Return the time by which ages are measured."""
-        own, of_server = clock.utc_now(), self._api.server_now
-        if of_server is None:
-            return own
-        self._ahead = own - of_server
-        self._is_wrong = abs(self._ahead) > (CLOCK_TOLERANCE / 2 if self._is_wrong else CLOCK_TOLERANCE)
-        return of_server if self._is_wrong else own
-
-    def seconds_ahead(self) -> float:
-        """Return the difference of the own clock from the apiserver's, which has the precision of a second."""
-        return self._ahead.total_seconds()
-
-    async def watch(self, show: Callable[[str, str | None], None], reporter: controller.ConfigReporter) -> None:
-        """Name a wrong clock to the probe, and in an Event each hour, until cancelled."""
-        while True:
-            now = self.now()
-            if not self._is_wrong:
-                show("clock", None)
-            else:
-                seconds, kind = abs(self.seconds_ahead()), "ahead" if self._ahead > dt.timedelta() else "behind"
-                fault = (
-                    f"the clock of the manager's own node ({socket.gethostname()}) is {seconds:.0f} s {kind} of the "
-                    f"apiserver's, want at most {CLOCK_TOLERANCE.total_seconds():.0f} s: ages are measured by the "
-                    "apiserver's; synchronize it, for example by NTP"
-                )
-                show("clock", fault)
-                if self._named is None or now - self._named >= dt.timedelta(seconds=READ_SECONDS):
-                    self._named = now
-                    await reporter.event("Warning", MANAGER_CLOCK_WRONG, fault)
-            await asyncio.sleep(_CLOCK_SECONDS)
+async def _watch_clock(
+    checked: clock.CheckedClock, show: Callable[[str, str | None], None], reporter: controller.ConfigReporter
+) -> None:
+    """Name a wrong clock of this node to the probe, and in an Event each hour, until cancelled."""
+    named: dt.datetime | None = None
+    while True:
+        now = checked.now()
+        fault = None
+        if checked.is_wrong:
+            kind = "ahead" if checked.ahead > dt.timedelta() else "behind"
+            fault = (
+                f"the clock of the manager's own node ({socket.gethostname()}) is "
+                f"{abs(checked.ahead).total_seconds():.0f} s {kind} of the apiserver's, want at most "
+                f"{CLOCK_TOLERANCE.total_seconds():.0f} s: ages are measured by the apiserver's; synchronize it, for "
+                "example by NTP"
+            )
+            if named is None or now - named >= dt.timedelta(seconds=READ_SECONDS):
+                named = now
+                await reporter.event("Warning", MANAGER_CLOCK_WRONG, fault)
+        show("clock", fault)
+        await asyncio.sleep(_CLOCK_SECONDS)
 
 
 async def lead(
@@ -130,9 +108,10 @@ async def lead(
 ) -> None:
     """Lead until `stop` is set; `may_write` is checked before each write."""
     async with session.connect(to, user_agent="koord-manager", may_write=may_write) as api:
-        server_clock = ServerClock(api)
-        telemetry.clock_ahead.set_function(server_clock.seconds_ahead)
-        parts = assembly.Components(api, settings, telemetry, clock=server_clock.now)
+        # by a wrong clock of the manager's own node every sample would be too old, or of the future
+        checked = clock.CheckedClock(lambda: api.server_now, CLOCK_TOLERANCE)
+        telemetry.clock_ahead.set_function(checked.seconds_ahead)
+        parts = assembly.Components(api, settings, telemetry, clock=checked.now)
         for lane in Lane:
             telemetry.queue_depth.labels(lane).set_function(functools.partial(parts.queue.depth, lane))
         telemetry.export_watch_ages()
@@ -156,7 +135,7 @@ async def lead(
                 for work in (
                     parts.events.run(), parts.config_queue.run(), parts.queue.run(), parts.spec_queue.run(),
                     parts.schema.run(_SCHEMA_SECONDS), parts.evictor.run(),
-                    server_clock.watch(leadership.show, parts.reporter),
+                    _watch_clock(checked, leadership.show, parts.reporter),
                     read_hourly(
                         api, settings, parts.cache.config_maps, parts.add_everything
                     ),

@@ -95,7 +95,7 @@ class Reconciler:
         if node is None or strategies is None:
             return None
         annotations = node.metadata.annotations or {}
-        return strategies.merged(pods.label_map(node.metadata), annotations)
+        return strategies.merged(node.metadata.labels or {}, annotations)
 
     async def _report_problems(self, node: pods.Node, strategy: NodeStrategy) -> None:
         """Record an Event on the node for each problem of its own annotations and labels, once."""

@@ -21,6 +21,8 @@ from api_types.colocation import problem
 from api_types.colocation.problem import Effect, KeyPath, Problem
 from api_types.kubernetes import cpu_list, pods, quantities
 
+HUGE_PAGES: Final = "hugepages-"
+"""Begin of the resource names of pools of huge pages."""
 _MOST_PROBLEMS: Final = 5
 """Largest number of returned problems: each becomes an Event, and 16 KiB have room for two thousand."""
 _PATH: Final[KeyPath] = ("metadata", "annotations", names.ANNOTATION_NODE_RESERVATION)
@@ -63,15 +65,11 @@ def capacity(node: pods.Node) -> pods.Resources:
 
     No process without a request for huge pages can use them. Raises quantities.InvalidQuantity.
     """
-    found = pods.units(node.status.capacity)
-    if names.MEMORY in found:
-        found[names.MEMORY] = max(found[names.MEMORY] - huge_pages(found), 0)
-    return found
-
-
-def huge_pages(resources: Mapping[str, int]) -> int:
-    """Return the bytes in the pools of huge pages of every size."""
-    return sum(amount for name, amount in resources.items() if name.startswith("hugepages-"))
+    whole = pods.units(node.status.capacity)
+    if names.MEMORY in whole:
+        pools = sum(amount for name, amount in whole.items() if name.startswith(HUGE_PAGES))
+        whole[names.MEMORY] = max(whole[names.MEMORY] - pools, 0)
+    return whole
 
 
 def allocatable(node: pods.Node) -> CheckedResources:

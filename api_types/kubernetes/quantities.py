@@ -12,7 +12,7 @@ import decimal
 import functools
 import re
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_UP, Decimal
+from decimal import ROUND_UP, Decimal
 from typing import Final
 
 from api_types import names
@@ -81,7 +81,7 @@ def parse(quantity: Quantity) -> Decimal:
 
 def round_up(value: Decimal) -> int:
     """Round away from zero to an integer, as Kubernetes does when it reads a quantity in a coarser unit."""
-    return int(value.to_integral_value(ROUND_CEILING if value >= 0 else ROUND_FLOOR))
+    return int(value.to_integral_value(ROUND_UP))
 
 
 def _exact_units(quantity: Quantity, units_in_one: int) -> int | Decimal:
@@ -89,8 +89,7 @@ def _exact_units(quantity: Quantity, units_in_one: int) -> int | Decimal:
     if not -MOST <= value <= MOST:
         shown = str(quantity if isinstance(quantity, str) else value)[:_SHORT]
         raise TooLarge(f"seen {shown}, want {MOST if value > 0 else -MOST} or {'less' if value > 0 else 'more'}")
-    whole = round_up(value)
-    return whole if whole == value else value
+    return int(value) if value == value.to_integral_value() else value
 
 
 _cached_units = functools.lru_cache(maxsize=4096)(_exact_units)
@@ -136,7 +135,13 @@ def known(amounts: dict[str, int]) -> dict[str, int]:
 
 def amounts(wire: Mapping[str, Quantity] | None) -> dict[str, int]:
     """Convert a resource list of a pod like `units`; an amount that cannot be read is UNKNOWN."""
-    return rounded(exact(wire))
+    amounts = {}
+    for name, value in (wire or {}).items():
+        try:
+            amounts[name] = resource_units(name, value)
+        except InvalidQuantity:
+            amounts[name] = UNKNOWN
+    return amounts
 
 
 def exact(wire: Mapping[str, Quantity] | None) -> Exact:

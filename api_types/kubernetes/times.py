@@ -97,20 +97,16 @@ def parse_rfc3339_or_none(text: str | None) -> dt.datetime | None:
         return None
 
 
-def format_rfc3339(time: dt.datetime) -> str:
+def format_rfc3339(time: dt.datetime, timespec: str = "seconds") -> str:
     """Format a time as metav1.Time: UTC in whole seconds, rounded down. Raises ValueError without a time zone."""
-    return f"{_utc(time).replace(microsecond=0, tzinfo=None).isoformat()}Z"
+    if time.tzinfo is None:
+        raise ValueError(f"{time} has no time zone")
+    return f"{time.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec=timespec)}Z"
 
 
 def format_micro_time(time: dt.datetime) -> str:
     """Format a time as metav1.MicroTime: UTC with six digits of the second. Raises ValueError without a time zone."""
-    return f"{_utc(time).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-
-
-def _utc(time: dt.datetime) -> dt.datetime:
-    if time.tzinfo is None:
-        raise ValueError(f"{time} has no time zone")
-    return time.astimezone(dt.UTC)
+    return format_rfc3339(time, "microseconds")
 
 
 @functools.lru_cache(maxsize=4096)

@@ -175,12 +175,17 @@ class Used(NamedTuple):
     system: Mapping[str, int] = MappingProxyType({})
     """Part of `amounts` that is used outside of pods."""
 
-    def unused(self, native: str, allocatable: int, capacity: int) -> int:
+    def unused(self, native: str, allocatable: Mapping[str, int], capacity: Mapping[str, int]) -> int:
         """Return what nothing but Mid uses of one resource; of the whole node's usage, what is left of its capacity."""
+        whole, to_pods = capacity.get(native, 0), allocatable.get(native, 0)
         if not self.is_by_class:
-            return max(capacity - self.amounts[native], 0)
-        reserved = min(self.system.get(native, 0), max(capacity - allocatable, 0))  # is missing in allocatable already
-        return max(allocatable - self.amounts[native] + reserved, 0)
+            if native == names.MEMORY:  # Koordinator's agent counts huge pages as used, the capacity here is without
+                whole += sum(
+                    amount for name, amount in capacity.items() if name.startswith(node_reservation.HUGE_PAGES)
+                )
+            return max(whole - self.amounts[native], 0)
+        reserved = min(self.system.get(native, 0), max(whole - to_pods, 0))  # is missing in allocatable already
+        return max(to_pods - self.amounts[native] + reserved, 0)
 
 
 def _used(report: MidReport) -> Used | None:
@@ -245,20 +250,9 @@ def terms(
     the floor counts instead of the requests of all Mid pods, by Mid name. The peak is used only beside the report's own
     requests: values of two clocks are never subtracted.
     """
-
-    def unused(native: str) -> int:
-        if report.used is None:
-            return 0
-        # Koordinator's agent counts the pools of huge pages, which the capacity here is without, as used
-        pools = node_reservation.huge_pages(capacity) if native == names.MEMORY and not report.used.is_by_class else 0
-        return report.used.unused(native, allocatable.get(native, 0), capacity.get(native, 0) + pools)
-
-    def usable(native: str) -> int | None:
-        percent = policy.usable_memory_percent
-        if native != names.MEMORY or percent is None or report.used is None or not report.used.is_by_class:
-            return None  # without usage by class nothing is evicted for the memory of the node
-        return max(mid_resource.share(capacity.get(native, 0), percent) - report.used.amounts[native], 0)
-
+    usable, percent = None, policy.usable_memory_percent
+    if percent is not None and report.used is not None and report.used.is_by_class:  # else no memory evicts a pod
+        usable = max(mid_resource.share(capacity.get(names.MEMORY, 0), percent) - report.used.amounts[names.MEMORY], 0)
     return {
         native: mid_resource.calculate(
             Terms(
@@ -267,8 +261,8 @@ def terms(
                 allocated_prod=bound.prod.get(native, 0),
                 allocated_mid=bound.mid.get(mid, 0),
                 peak_prod=report.peak[native] if report.peak else None,
-                unused=unused(native),
-                usable=usable(native),
+                unused=report.used.unused(native, allocatable, capacity) if report.used else 0,
+                usable=usable if native == names.MEMORY else None,
                 reclaim_ratio_percent=policy.reclaim_ratio_percent,
                 threshold_percent=policy.threshold_percent[native],
                 unallocated_percent=policy.unallocated_percent,

@@ -200,12 +200,12 @@ def _configured_layers(configured: Configuration, labels: Mapping[str, str]) -> 
     entries = [_entry_layer(configured, position) for position in matching_entries(configured.document, labels)[:1]]
     of_cluster = tuple(problem for problem in configured.problems if problem.path[:1] != ("nodeConfigs",))
     off = slo.ColocationStrategy.model_validate({"enable": False})
-    without_agent = [Layer(f"label {text}", off) for text in _labels_without_agent(labels)]
+    without_agent = [
+        Layer(f"label {key}={text}", off)
+        for key, text in names.LABELS_WITHOUT_DAEMON_SETS.items()
+        if labels.get(key) == text
+    ]
     return [Layer("cluster strategy", slo.merge(configured.document), of_cluster), *without_agent, *entries]
-
-
-def _labels_without_agent(labels: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{key}={text}" for key, text in names.LABELS_WITHOUT_DAEMON_SETS.items() if labels.get(key) == text)
 
 
 def matching_entries(document: slo.ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:
@@ -248,9 +248,8 @@ class Strategies:
         """Return the strategy of a node with these labels and annotations, without its layers and extensions."""
         key = (
             matching_entries(self.configuration.document, labels),
-            _labels_without_agent(labels),
             _digest(annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)),
-            *(labels.get(label) for label in RATIO_LABELS),
+            *(labels.get(label) for label in (*RATIO_LABELS, *names.LABELS_WITHOUT_DAEMON_SETS)),
         )
         merged = self._known.pop(key, None)
         if merged is None:
