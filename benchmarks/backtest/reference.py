@@ -95,7 +95,7 @@ class Reference:
         if self.open is None:
             warm, charged = self._warm_and_cold()
             base = self._base(warm)
-            self.open = _Open(self.step, running, base, charged, self.requests[running].sum())
+            self.open = _Open(self.step, warm, base, charged, self.requests[running].sum())
 
     def peak(self, target_share: float, *, is_larger_of_both: bool = True) -> float:
         """Return the peak of now; `is_larger_of_both`: with less than 48 labels not below n-sigma-v2."""
@@ -151,9 +151,9 @@ class Reference:
         if done.cold >= done.requests / 2:
             return
         if self.resource is Resource.CPU:
-            score = max(done.highest - done.cold, 0) / done.base
+            score = done.highest / done.base
         else:
-            score = (done.highest - done.cold - done.base) / (done.requests - done.cold)
+            score = (done.highest - done.base) / (done.requests - done.cold)
         grid = GRID[self.resource]
         self.scores[min(np.searchsorted(grid, score - 1e-12), len(grid) - 1)] += 1
         self.labels += 1

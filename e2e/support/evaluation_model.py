@@ -78,7 +78,11 @@ class Recording:
             if used > peak * (1 + _ROUNDING):
                 severities[made] = (used - peak) / used
         total, violations = sum(weights.values()), sum(weights[made] for made in severities)
-        peaks = sum(weights[made] * each["peaks"][predictor][resource] for made, each in self.closed.items())
+        charged = {
+            made: min(each["peaks"][predictor][resource], each["requested"][resource])
+            for made, each in self.closed.items()
+        }
+        peaks = sum(weights[made] * charged[made] for made in self.closed)
         requests = sum(weights[made] * each["requested"][resource] for made, each in self.closed.items())
         found = {
             "forecasts": total,

@@ -591,7 +591,7 @@ def bursts(step):
     """Return the usage of two Prod pods, one of which ends, a Batch pod, and a system beyond its reservation."""
     pods = {
         "steady": UsageSample(0.4, 0.5 * GIB),
-        "bursty": UsageSample(1.9 if step % 97 < 6 else 0.2, 0.2 * GIB + 2**20 * (step % 13)),
+        "bursty": UsageSample(5.9 if step % 97 < 6 else 0.2, 0.2 * GIB + 2**20 * (step % 13)),
         "batch": UsageSample(3.0, GIB),
     }
     if step > 130:

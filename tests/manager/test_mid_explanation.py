@@ -110,7 +110,7 @@ async def test_shows_a_refused_report_beside_the_kept_values(world):
     world.report(allocated=allocated(), prodPeakMetric=amounts("NaN", "1"))
     await world.settle()
     explained = await explain(world)
-    assert "the newest report would lead to: kept: the newest report holds an impossible value" in head(explained)
+    assert "Mid resources kept: the newest report holds an impossible value" in head(explained)
     assert "status.prodPeakMetric.resource.resources: 'NaN' is not a quantity" in head(explained)
     assert explained.resources["kubernetes.io/mid-cpu"].published == 6000
 

@@ -60,7 +60,7 @@ FAULTS: Final = (
             MANAGER: proof(
                 "nothing is switched off; a deletion counts after a minute, and a restored one is followed",
                 "e2e/cases/faults/test_config_map_replaced.py",
-                f"{_CONFIG_MAP}::test_a_deleted_one_means_the_defaults_and_colocation_off",
+                f"{_CONFIG_MAP}::test_a_deleted_one_is_reported_and_changes_nothing_also_over_a_restart",
                 f"{_CONFIG_MAP}::test_with_a_restored_one_mid_is_published_again",
                 "tests/manager/slo_config/test_config_replacements.py",
                 within=60,

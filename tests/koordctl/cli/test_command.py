@@ -247,7 +247,7 @@ def test_sums_of_namespaces_hold_no_pod_of_a_page_that_is_read(words, tmp_path, 
     used = shown["team-0"].get("midUsed") or shown["team-0"]["used"]
     assert used in ({"cpuMillis": 15_000, "memoryBytes": 30 * 2**30}, {"cpu": 15.0, "memoryGiB": 30.0})
     assert len(held) == 6
-    assert max(held) - before <= 2  # the newest one
+    assert max(held) - before <= 3  # the newest one: as it was listed, what is kept of it, and its state
 
 
 def test_top_namespaces_sums_the_pods_that_the_flags_choose(tmp_path, capsys):
