@@ -30,7 +30,7 @@ def evaluated(*, reported, has_floor, **inputs):
 one = st.builds(
     evaluated, allocatable=amounts, capacity=amounts, allocated_prod=amounts, allocated_mid=amounts,
     peak_prod=st.none() | amounts, reported=st.none() | amounts,
-    unused=amounts, bound_before=st.none() | amounts, reclaim_ratio_percent=percents,
+    unused=amounts, usable=st.none() | amounts, bound_before=st.none() | amounts, reclaim_ratio_percent=percents,
     threshold_percent=percents, unallocated_percent=percents, has_floor=st.booleans(),
     static_percent=st.none() | st.integers(0, 200),
 )  # fmt: skip
@@ -59,7 +59,8 @@ def test_the_terms_on_the_node_add_up_to_the_value_beside_them(given_inputs, bef
     for mid in (CPU, MEMORY):
         line = on_node["resources"][mid]
         offered = min(line["reclaimable"], line["cap"]) + line["unallocatedShare"]
-        assert line["calculated"] == min(offered, line.get("unused", offered))
+        bounds = (line[bound] for bound in ("unused", "usable", "totalLimit") if bound in line)
+        assert line["calculated"] == min(offered, *bounds)
         requested = line.get("boundBefore", line["allocatedMid"])
         assert line.get("floor", 0) in (0, min(requested, line["capacity"]))
         value = max(line["calculated"], line.get("floor", 0))
