@@ -59,8 +59,8 @@ def test_the_terms_on_the_node_add_up_to_the_value_beside_them(given_inputs, bef
     for mid in (CPU, MEMORY):
         line = on_node["resources"][mid]
         offered = min(line["reclaimable"], line["cap"]) + line["unallocatedShare"]
-        bounds = (line[bound] for bound in ("unused", "usable", "totalLimit") if bound in line)
-        assert line["calculated"] == min(offered, *bounds)
+        bounds = [line[bound] for bound in ("unused", "usable", "totalLimit") if bound in line]
+        assert line["calculated"] == min([offered, *bounds])
         requested = line.get("boundBefore", line["allocatedMid"])
         assert line.get("floor", 0) in (0, min(requested, line["capacity"]))
         value = max(line["calculated"], line.get("floor", 0))
