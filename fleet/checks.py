@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from api_types.kubernetes import pods, times
+from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import BANDS, PriorityClass, priority_class
 from fleet import findings
 from fleet.finding_kinds import KINDS, FindingKind, Severity
@@ -26,8 +25,11 @@ FRESH_SECONDS: Final = 180.0  # after which the scheduler by default treats a re
 FRESH_INTERVALS: Final = 3.0  # of reports, for nodes that report seldom
 LEAST_VALID: Final = dt.timedelta(days=30)
 """Of the certificate of the webhook, which is renewed 90 days before its end."""
-_KINDS: Final = {AGENT: "DaemonSet", MANAGER: "Deployment", SCHEDULER: "Deployment"}
-_CODES: Final = {AGENT: "AgentsReady", MANAGER: "ManagerReady", SCHEDULER: "SchedulerReady"}
+_WORKLOADS: Final = {
+    AGENT: ("AgentsReady", "DaemonSet"),
+    MANAGER: ("ManagerReady", "Deployment"),
+    SCHEDULER: ("SchedulerReady", "Deployment"),
+}
 _MOST_NAMED: Final = 3
 _LONGEST_MESSAGE: Final = 300
 _SILENT: Final = (Reason.NEVER_REPORTED.value, Reason.SAMPLE_TOO_OLD.value)
@@ -88,6 +90,10 @@ def failed(code: str, text: str, remedy: str = "") -> CheckVerdict:
     return _as_verdict(Finding(KINDS[code], detail=text, remedy=remedy), text)
 
 
+def _verdict(code: str, text: str, *, is_fine: bool) -> CheckVerdict:
+    return passed(code, text) if is_fine else failed(code, text)
+
+
 def _as_verdict(finding: Finding, text: str = "") -> CheckVerdict:
     return CheckVerdict(finding.kind, _OF_SEVERITY[finding.kind.severity], text or finding.sentence, finding)
 
@@ -100,14 +106,14 @@ def find(results: Iterable[CheckVerdict]) -> list[Finding]:
 
 def summary(results: Sequence[CheckVerdict]) -> str:
     """Return how many checks were made and how they ended, in words; those that were not made are named."""
-    by_verdict: dict[Verdict, dict[str, None]] = defaultdict(dict)
+    codes: dict[Verdict, dict[str, None]] = {verdict: {} for verdict in Verdict}
     for result in results:
-        by_verdict[result.verdict][_CHECK_OF.get(result.kind.code, result.kind.code)] = None
-    bad = Counter({verdict.value: len(by_verdict[verdict]) for verdict in (Verdict.FAILED, Verdict.WARNING)})
-    made = len({code for verdict in (Verdict.PASSED, Verdict.FAILED, Verdict.WARNING) for code in by_verdict[verdict]})
-    ended = ", ".join(f"{count} {verdict}" for verdict, count in bad.items() if count) or "none failed"
-    left_out = ", ".join(by_verdict[Verdict.SKIPPED])
-    return f"{made} checks, {ended}" + (f"; not made: {left_out}" if left_out else "")
+        codes[result.verdict][_CHECK_OF.get(result.kind.code, result.kind.code)] = None
+    left_out = codes.pop(Verdict.SKIPPED)
+    made = len({code for of_verdict in codes.values() for code in of_verdict})
+    bad = [f"{len(codes[verdict])} {verdict}" for verdict in (Verdict.FAILED, Verdict.WARNING) if codes[verdict]]
+    not_made = f"; not made: {', '.join(left_out)}" if left_out else ""
+    return f"{made} checks, {', '.join(bad) or 'none failed'}{not_made}"
 
 
 def results(snapshot: FleetSnapshot, required: Collection[str] = ()) -> Iterator[CheckVerdict]:
@@ -139,25 +145,20 @@ def kubernetes(version: str) -> CheckVerdict:
 
 def _workloads(snapshot: FleetSnapshot, installed: Installation, required: Collection[str]) -> Iterator[CheckVerdict]:
     """Yield one result for each workload; one that is not installed is a fault if it is required, or none is there."""
-    is_right = {unread.what.partition("/")[2] for unread in snapshot.unread if unread.is_right}
-    is_empty = not installed.workloads and not is_right & set(_CODES)
-    for name, code in _CODES.items():
-        workload, what = installed.workloads.get(name), f"{_KINDS[name]} {name}"
-        if workload is None:
-            absent = f"{what} is not in namespace {installed.namespace}"
-            lacks = (unread for unread in snapshot.unread if unread.is_right)
-            why = next((unread.why for unread in lacks if unread.what.endswith(f"/{name}")), "")
-            if name in required or is_empty:
-                yield failed(code, why or absent)
-            else:
-                yield skipped(code, why or f"{absent} (optional)")
+    forbidden = {gap.what.partition("/")[2]: gap.why for gap in reversed(snapshot.unread) if gap.is_right}
+    is_empty = not installed.workloads and forbidden.keys().isdisjoint(_WORKLOADS)
+    for name, (code, kind) in _WORKLOADS.items():
+        if workload := installed.workloads.get(name):
+            ready, replicas = workload.ready, workload.wanted
+            text = f"ready on {ready} of {replicas} nodes" if name == AGENT else f"{ready} of {replicas} ready"
+            is_fine = 0 < replicas == ready if name == AGENT else ready > 0
+            yield _verdict(code, f"{kind} {name}: {text}", is_fine=is_fine)
             continue
-        ready, replicas = workload.ready, workload.wanted
-        text = (
-            f"{what}: ready on {ready} of {replicas} nodes" if name == AGENT else f"{what}: {ready} of {replicas} ready"
-        )
-        works = 0 < replicas == ready if name == AGENT else ready > 0
-        yield passed(code, text) if works else failed(code, text)
+        absent = f"{kind} {name} is not in namespace {installed.namespace}"
+        if name in required or is_empty:
+            yield failed(code, forbidden.get(name, absent))
+        else:
+            yield skipped(code, forbidden.get(name, f"{absent} (optional)"))
 
 
 def _admission(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict:
@@ -167,16 +168,15 @@ def _admission(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict
         return skipped("AdmissionReady", "not read")
     if rules.mode == "policy":
         return passed("AdmissionReady", f"policy: MutatingAdmissionPolicy {MID_LIMITS} is bound")
+    if not rules.mode and workload is None:
+        return skipped("AdmissionReady", "the mode is none: authors of Mid pods write limits and scheduler")
     if not rules.mode:
-        if workload is None:
-            return skipped("AdmissionReady", "the mode is none: authors of Mid pods write limits and scheduler")
         return failed("AdmissionReady", f"MutatingWebhookConfiguration {MID_LIMITS} is missing")
     ready = f"{workload.ready} of {workload.wanted} ready" if workload else "it is missing"
-    text = f"webhook: Deployment {ADMISSION}: {ready}"
     ends = f"{rules.valid_until:%Y-%m-%d}" if rules.valid_until else "-: caBundle is empty"
-    if workload and workload.ready and rules.valid_until and snapshot.time + LEAST_VALID < rules.valid_until:
-        return passed("AdmissionReady", f"{text}, certificate until {ends}")
-    return failed("AdmissionReady", f"{text}, certificate until {ends}")
+    text = f"webhook: Deployment {ADMISSION}: {ready}, certificate until {ends}"
+    is_valid = rules.valid_until is not None and snapshot.time + LEAST_VALID < rules.valid_until
+    return _verdict("AdmissionReady", text, is_fine=is_valid and workload is not None and workload.ready > 0)
 
 
 def _leader(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict:
@@ -198,17 +198,14 @@ def _priority_classes(snapshot: FleetSnapshot) -> CheckVerdict:
     if snapshot.priority_classes is None:
         return skipped("PriorityClasses", snapshot.why_unread("priorityclasses"))
     values = {priority_class.metadata.name: priority_class.value for priority_class in snapshot.priority_classes}
-    wrong = []
-    for band in (PriorityClass.PROD, PriorityClass.MID):
-        low, high = BANDS[band]
-        if band.value not in values:
-            wrong.append(f"{band.value} is missing")
-        elif not low <= values[band.value] <= high:
-            wrong.append(f"{band.value} is {values[band.value]}, want {low} to {high}")
-    if wrong:
-        return failed("PriorityClasses", "; ".join(wrong))
-    shown = ", ".join(f"{band.value} {values[band.value]}" for band in (PriorityClass.PROD, PriorityClass.MID))
-    return passed("PriorityClasses", shown)
+    bands = {band.value: BANDS[band] for band in (PriorityClass.PROD, PriorityClass.MID)}
+    wrong = [
+        f"{name} is {values[name]}, want {low} to {high}" if name in values else f"{name} is missing"
+        for name, (low, high) in bands.items()
+        if not low <= values.get(name, -1) <= high
+    ]
+    shown = ", ".join(f"{name} {values.get(name)}" for name in bands)
+    return _verdict("PriorityClasses", "; ".join(wrong) or shown, is_fine=not wrong)
 
 
 def _configuration(snapshot: FleetSnapshot, installed: Installation) -> Iterator[CheckVerdict]:
@@ -279,31 +276,33 @@ def is_fresh(node: NodeState) -> bool:
     return node.sample_age_seconds is not None and node.sample_age_seconds <= fresh_seconds(node)
 
 
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+
+
 def _oldest(nodes: Sequence[NodeState]) -> str:
-    old = sorted((node for node in nodes if not is_fresh(node)), key=lambda node: -(node.sample_age_seconds or 0.0))
-    named = [f"{node.name} {times.short_age(node.sample_age_seconds or 0.0)}" for node in old[:_MOST_NAMED]]
-    return f"; not: {', '.join(named)}" + (f" and {len(old) - _MOST_NAMED} more" if len(old) > _MOST_NAMED else "")
+    ages = [(node.sample_age_seconds or 0.0, node.name) for node in nodes if not is_fresh(node)]
+    ages.sort(key=lambda pair: -pair[0])
+    return f"; not: {_first([f'{name} {times.short_age(age)}' for age, name in ages])}"
+
+
+def _listed(what: str, keys: Sequence[str]) -> str:
+    return f"{len(keys)} {what}{'s' if len(keys) > 1 else ''}: {_first(keys)}"
 
 
 def _waiting(snapshot: FleetSnapshot) -> CheckVerdict:
     if snapshot.pending_pods is None:
         return skipped("MidPodsWait", snapshot.why_unread("pods"))
-    long = [pod for pod in snapshot.pending_pods if _waits_long(pod, snapshot.time)]
+    long = []
+    for pod in snapshot.pending_pods:
+        created = times.parse_rfc3339_or_none(pod.metadata.creation_timestamp)
+        is_waiting = not pod.spec.node_name and priority_class(pod) is PriorityClass.MID
+        if is_waiting and created is not None and snapshot.time - created > findings.LONG:
+            long.append(f"{pod.metadata.namespace}/{pod.metadata.name}")
     if not long:
         return passed("MidPodsWait", "no Mid pod waits for a node for more than 5 minutes")
-    keys = [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in long]
-    return failed("MidPodsWait", _listed("Mid pod", keys), f"koordctl explain pod {keys[0]}")
-
-
-def _listed(what: str, named: Sequence[str]) -> str:
-    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    return f"{len(named)} {what}{'s' if len(named) > 1 else ''}: {', '.join(named[:_MOST_NAMED])}{more}"
-
-
-def _waits_long(pod: pods.Pod, now: dt.datetime) -> bool:
-    created = times.parse_rfc3339_or_none(pod.metadata.creation_timestamp)
-    is_waiting = not pod.spec.node_name and priority_class(pod) is PriorityClass.MID
-    return is_waiting and created is not None and now - created > findings.LONG
+    return failed("MidPodsWait", _listed("Mid pod", long), f"koordctl explain pod {long[0]}")
 
 
 def _refused(snapshot: FleetSnapshot) -> CheckVerdict:

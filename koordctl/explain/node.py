@@ -17,7 +17,6 @@ from manager.mid_resource import explanation
 
 _BAR_LENGTH: Final = 16
 _GIB: Final = 2**30
-_CALCULATED: Final = "calculated"
 
 
 class NewestReport(Part):
@@ -119,13 +118,6 @@ def answer(explained: ExplainedNode, notes: Sequence[str] = ()) -> Answer:
     )
 
 
-_BOUNDS: Final = {
-    "unused": "  at most what nothing but Mid uses",
-    "usable": "  at most what is used without an eviction",
-    "total_limit": "  at most in total",
-}
-
-
 def _summary(explained: ExplainedNode) -> str:
     parts = []
     state = explained.state
@@ -157,69 +149,45 @@ def _resource_rows(explained: ExplainedNode, mid: str) -> Iterator[tuple[str, ..
 
 def _rows(explained: ExplainedNode, mid: str) -> Iterator[_Row]:
     terms = {term.term: term for term in explained.mid.resources[mid].terms}
-
-    def value(name: str) -> int:
-        return terms[name].value if name in terms else 0
-
-    def origin(name: str) -> str:
-        return node_state.term_origin(terms[name], explained.layers)
-
-    if "static_percent" in terms:
-        yield _Row(f"  {value('static_percent')} % of the capacity", value("reclaimable"), origin("reclaimable"))
-    elif "peak_prod" in terms:
+    values = {name: term.value for name, term in terms.items()}
+    is_static = "static_percent" in terms
+    has_peak = "peak_prod" in terms and not is_static
+    if has_peak:
         yield from _reclaimable(explained, terms)
-    elif "reclaimable" in terms:
-        yield _Row("  reclaimable", value("reclaimable"), origin("reclaimable"))
-    if "cap" in terms:
-        of = "capacity" if "static_percent" in terms else "allocatable"
-        percent = f"{value('threshold_percent')} % of the {of}"
-        yield _Row(f"  at most {percent}", value("cap"), origin("cap"), in_sum=False)
-    if "unallocated_share" in terms:
-        term = f"+ {value('unallocated_percent')} % of what no Prod pod requests"
-        yield _Row(term, value("unallocated_share"), origin("unallocated_share"))
-    yield from _bounds(explained, terms)
-    if "calculated" in terms:
-        yield _Row("= calculated", value("calculated"), "new Mid pods are admitted up to it")
-    yield from _published(explained, terms)
-
-
-def _bounds(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]:
-    for name, title in _BOUNDS.items():
-        if name in terms:
-            yield _Row(title, terms[name].value, node_state.term_origin(terms[name], explained.layers), in_sum=False)
+    origins = {
+        "calculated": "new Mid pods are admitted up to it",
+        **({"reclaimable": "calculated"} if has_peak else {}),
+    }
+    static = f"  {values.get('static_percent')} % of the capacity"
+    whole = "capacity" if is_static else "allocatable"
+    for name, title, in_sum in (
+        ("reclaimable", static if is_static else f"{'=' if has_peak else ' '} reclaimable", True),
+        ("cap", f"  at most {values.get('threshold_percent', 0)} % of the {whole}", False),
+        ("unallocated_share", f"+ {values.get('unallocated_percent', 0)} % of what no Prod pod requests", True),
+        ("unused", "  at most what nothing but Mid uses", False),
+        ("usable", "  at most what is used without an eviction", False),
+        ("total_limit", "  at most in total", False),
+        ("calculated", "= calculated", True),
+        ("floor", "  at least the floor: Mid pods request", False),
+        ("rise_limit", "  at most the rise of one update", False),
+        ("published", f"= Mid resources{', were they published' if explained.mid.shadow else ''}", True),
+    ):
+        if name in terms and (values[name] or name not in ("floor", "rise_limit")):
+            origin = origins.get(name) or node_state.term_origin(terms[name], explained.layers)
+            yield _Row(title, values[name], origin, in_sum)
 
 
 def _reclaimable(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]:
-    requests, peak, ratio = (terms.get(name) for name in ("allocated_prod", "peak_prod", "reclaim_ratio_percent"))
+    requests, ratio, state = terms.get("allocated_prod"), terms.get("reclaim_ratio_percent"), explained.state
     if requests is not None:
         yield _Row("  Prod pods request", requests.value, requests.source)
     if ratio is not None and ratio.value != 100:
-        yield _Row(
-            f"  counted of that: {ratio.value} %",
-            (requests.value if requests else 0) * ratio.value // 100,
-            node_state.term_origin(ratio, explained.layers),
-            in_sum=False,
-        )
-    if peak is not None:
-        state = explained.state
-        cold = f", {state.cold_pods} cold pods" if state.cold_pods else ""
-        predictor = f"{state.predictor}{cold}; " if state.predictor else ""
-        yield _Row("- predicted peak of Prod", peak.value, f"{predictor}{peak.source}")
-    if "reclaimable" in terms:
-        yield _Row("= reclaimable", terms["reclaimable"].value, _CALCULATED)
-
-
-def _published(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]:
-    for name, title in (
-        ("floor", "  at least the floor: Mid pods request"),
-        ("rise_limit", "  at most the rise of one update"),
-    ):
-        if name in terms and terms[name].value:
-            yield _Row(title, terms[name].value, node_state.term_origin(terms[name], explained.layers), in_sum=False)
-    if "published" in terms:
-        published = terms["published"]
-        title = "= Mid resources, were they published" if explained.mid.shadow else "= Mid resources"
-        yield _Row(title, published.value, published.source)
+        counted = (requests.value if requests else 0) * ratio.value // 100
+        origin = node_state.term_origin(ratio, explained.layers)
+        yield _Row(f"  counted of that: {ratio.value} %", counted, origin, in_sum=False)
+    cold = f", {state.cold_pods} cold pods" if state.cold_pods else ""
+    predictor = f"{state.predictor}{cold}; " if state.predictor else ""
+    yield _Row("- predicted peak of Prod", terms["peak_prod"].value, f"{predictor}{terms['peak_prod'].source}")
 
 
 def _document(explained: ExplainedNode) -> NodeExplanation:
