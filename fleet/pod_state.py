@@ -67,7 +67,7 @@ class NamespaceState:
 
     name: str
     pods: int
-    unmeasured: int
+    unmeasured_pods: int
     prod_requests: Amounts
     prod_used: Amounts
     mid_requests: Amounts
@@ -78,8 +78,8 @@ class NamespaceState:
     other_used: Amounts
     mid_quota: Amounts = UNKNOWN
     """Its annotation mid-quota: nothing where that is malformed, None where it does not limit."""
-    is_quota_malformed: bool = False
-    is_quota_default: bool = False
+    mid_quota_malformed: bool = False
+    mid_quota_is_default: bool = False
     """Whether the namespace has no annotation, and `mid_quota` is the default of all."""
 
 
@@ -161,10 +161,10 @@ class NamespaceSums:
                 NamespaceState(
                     name=name,
                     pods=pods,
-                    unmeasured=pods - sum(band.measured for band in used),
+                    unmeasured_pods=pods - sum(band.measured for band in used),
                     mid_quota=Amounts(0, 0) if quota is None else quota,
-                    is_quota_malformed=quota is None,
-                    is_quota_default=name not in quotas and default != UNKNOWN,
+                    mid_quota_malformed=quota is None,
+                    mid_quota_is_default=name not in quotas and default != UNKNOWN,
                     **{field: sums[field].total() for field in _SUMMED},
                 )
             )

@@ -71,10 +71,10 @@ def _namespaces(namespaces: Sequence[NamespaceState], whole: int | None) -> list
             **{name: column[row] for name, column in columns.items()},
             "name": state.name,
             "pods": f"{state.pods:,}",
-            "unmeasured": f"{state.unmeasured:,}",
+            "unmeasured": f"{state.unmeasured_pods:,}",
             "part": part("mid-request", 0, percent(state.mid_held.cpu, whole)),
-            "is_default": state.is_quota_default,
-            **({"mid_quota": "malformed"} if state.is_quota_malformed else {}),
+            "is_default": state.mid_quota_is_default,
+            **({"mid_quota": "malformed"} if state.mid_quota_malformed else {}),
         }
         for row, state in enumerate(namespaces)
     ]

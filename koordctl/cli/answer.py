@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from api_types.kubernetes import times
 
@@ -18,6 +18,7 @@ UNKNOWN: Final = "-"
 OK_SIGN, WARNING_SIGN, ERROR_SIGN = "✔", "!", "✘"
 """Signs before a word; the output replaces them where it is ASCII."""
 _BAR: Final = "█"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,20 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
     styles: Sequence[str] = ()
+
+
+Cell = tuple[Column, Callable[[T], str]]
+"""A column, and the text of an item in it."""
+
+
+def number(title: str, text: Callable[[T], str]) -> Cell[T]:
+    """Return a column of numbers."""
+    return Column(title, right=True), text
+
+
+def table(items: Sequence[T], cells: Sequence[Cell[T]], styles: Sequence[str] = ()) -> Table:
+    """Return a table with a row for each item."""
+    return Table([column for column, _ in cells], [tuple(text(item) for _, text in cells) for item in items], styles)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fleet.node_state import NodeState, percent
 from fleet.pod_state import NamespaceState, PodState
 from fleet.reading import Reader
 from koordctl.cli import command, flags
-from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Column, Table, age, cores, gib, numbers, share
+from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Cell, Column, age, cores, gib, number, share, table
 from koordctl.cli.command import WrongUsage
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, part
 
@@ -184,116 +184,80 @@ _NAMESPACE_KEYS: Final[dict[str, SortKey[NamespaceState]]] = {
 
 def nodes(states: Sequence[NodeState], notes: Sequence[str] = (), limit_percent: float | None = None) -> Answer:
     """Return the answer of `top nodes`, with the usage threshold of the scheduler in its bars where it is given."""
-    columns = (
-        Column("NODE"),
-        Column("OF CPU", is_drawing=True, optional=True),
-        *numbers("CPU", "USED", "PROD REQ", "PROD PEAK", "MID"),
-        *(Column(title, right=True, optional=True) for title in ("MID REQ", "MEMORY USED")),
-        Column("MID MEMORY", right=True, wide=True),
-        Column("PREDICTOR", wide=True),
-        Column("AGE", right=True, optional=True),
-        Column("REASON"),
-    )
-    rows = [
-        (
-            node.name,
-            node_bar(node, limit_percent),
-            cores(node.allocatable.cpu),
-            share(node.used_percent("cpu")),
-            share(percent(node.prod_requests.cpu, node.allocatable.cpu)),
-            share(percent(node.prod_peak.cpu, node.allocatable.cpu)),
-            cores(node.mid.cpu),
-            cores(node.mid_requests.cpu),
-            share(node.used_percent("memory")),
-            gib(node.mid.memory),
-            node.predictor,
-            age(node.sample_age_seconds),
-            node.reason,
-        )
-        for node in states
+    cells: list[Cell[NodeState]] = [
+        (Column("NODE"), lambda node: node.name),
+        (Column("OF CPU", is_drawing=True, optional=True), lambda node: node_bar(node, limit_percent)),
+        number("CPU", lambda node: cores(node.allocatable.cpu)),
+        number("USED", lambda node: share(node.used_percent("cpu"))),
+        number("PROD REQ", lambda node: share(percent(node.prod_requests.cpu, node.allocatable.cpu))),
+        number("PROD PEAK", lambda node: share(percent(node.prod_peak.cpu, node.allocatable.cpu))),
+        number("MID", lambda node: cores(node.mid.cpu)),
+        (Column("MID REQ", right=True, optional=True), lambda node: cores(node.mid_requests.cpu)),
+        (Column("MEMORY USED", right=True, optional=True), lambda node: share(node.used_percent("memory"))),
+        (Column("MID MEMORY", right=True, wide=True), lambda node: gib(node.mid.memory)),
+        (Column("PREDICTOR", wide=True), lambda node: node.predictor),
+        (Column("AGE", right=True, optional=True), lambda node: age(node.sample_age_seconds)),
+        (Column("REASON"), lambda node: node.reason),
     ]
     data = NodeList([part(NodeRow, node) for node in states])
-    names = [f"node/{node.name}" for node in states]
-    legend = bar_legend(limit_percent) if states else ""
-    return Answer(
-        data, [Table(columns, rows)], names, legend=legend, exit_code=FINE if states else NOTHING, notes=notes
-    )
+    return _answer(data, "node", states, cells, notes, legend=bar_legend(limit_percent) if states else "")
+
+
+def _answer(
+    data: AnswerDocument,
+    kind: str,
+    states: Sequence[Any],
+    cells: Sequence[Cell[Any]],
+    notes: Sequence[str],
+    **more: Any,
+) -> Answer:
+    names = [f"{kind}/{state.name}" for state in states]
+    return Answer(data, [table(states, cells)], names, exit_code=FINE if states else NOTHING, notes=notes, **more)
 
 
 def pods(states: Sequence[PodState], notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `top pods`."""
-    columns = (
-        *(Column(title) for title in ("NAMESPACE", "POD", "NODE", "BAND")),
-        *numbers("CPU REQ", "CPU USED", "SLACK", "MEMORY REQ", "MEMORY USED"),
-        Column("PHASE", wide=True),
-    )
-    rows = [
-        (
-            pod.namespace,
-            pod.name,
-            pod.node or "-",
-            pod.band,
-            cores(pod.requests.cpu),
-            cores(pod.used.cpu),
-            cores(pod.slack.cpu),
-            gib(pod.requests.memory),
-            gib(pod.used.memory),
-            pod.phase,
-        )
-        for pod in states
+    cells: list[Cell[PodState]] = [
+        (Column("NAMESPACE"), lambda pod: pod.namespace),
+        (Column("POD"), lambda pod: pod.name),
+        (Column("NODE"), lambda pod: pod.node or "-"),
+        (Column("BAND"), lambda pod: pod.band),
+        number("CPU REQ", lambda pod: cores(pod.requests.cpu)),
+        number("CPU USED", lambda pod: cores(pod.used.cpu)),
+        number("SLACK", lambda pod: cores(pod.slack.cpu)),
+        number("MEMORY REQ", lambda pod: gib(pod.requests.memory)),
+        number("MEMORY USED", lambda pod: gib(pod.used.memory)),
+        (Column("PHASE", wide=True), lambda pod: pod.phase),
     ]
-    data = PodList([part(PodRow, pod) for pod in states])
-    names = [f"pod/{pod.name}" for pod in states]
-    return Answer(data, [Table(columns, rows)], names, exit_code=FINE if states else NOTHING, notes=notes)
-
-
-_NAMESPACE_TITLES: Final = (
-    "PODS", "PROD REQ", "PROD USED", "MID REQ", "MID HELD", "MID QUOTA", "MID USED", "OTHER USED", "NOT MEASURED",
-)  # fmt: skip
+    return _answer(PodList([part(PodRow, pod) for pod in states]), "pod", states, cells, notes)
 
 
 def namespaces(states: Sequence[NamespaceState], notes: Sequence[str] = ()) -> Answer:
     """Return the answer of `top namespaces`."""
-    columns = (Column("NAMESPACE"), *numbers(*_NAMESPACE_TITLES))
-    rows = [
-        (
-            namespace.name,
-            str(namespace.pods),
-            cores(namespace.prod_requests.cpu),
-            cores(namespace.prod_used.cpu),
-            cores(namespace.mid_requests.cpu),
-            cores(namespace.mid_held.cpu),
-            _quota(namespace),
-            cores(namespace.mid_used.cpu),
-            cores(namespace.other_used.cpu),
-            str(namespace.unmeasured),
-        )
-        for namespace in states
+    cells: list[Cell[NamespaceState]] = [
+        (Column("NAMESPACE"), lambda namespace: namespace.name),
+        number("PODS", lambda namespace: str(namespace.pods)),
+        number("PROD REQ", lambda namespace: cores(namespace.prod_requests.cpu)),
+        number("PROD USED", lambda namespace: cores(namespace.prod_used.cpu)),
+        number("MID REQ", lambda namespace: cores(namespace.mid_requests.cpu)),
+        number("MID HELD", lambda namespace: cores(namespace.mid_held.cpu)),
+        number("MID QUOTA", _quota),
+        number("MID USED", lambda namespace: cores(namespace.mid_used.cpu)),
+        number("OTHER USED", lambda namespace: cores(namespace.other_used.cpu)),
+        number("NOT MEASURED", lambda namespace: str(namespace.unmeasured_pods)),
     ]
-    data = NamespaceList(
-        [
-            part(
-                NamespaceUsage,
-                namespace,
-                unmeasured_pods=namespace.unmeasured,
-                mid_quota_malformed=namespace.is_quota_malformed,
-                mid_quota_is_default=namespace.is_quota_default,
-            )
-            for namespace in states
-        ]
-    )
-    names = [f"namespace/{namespace.name}" for namespace in states]
-    tail = ["", DEFAULT_QUOTA] if any(namespace.is_quota_default for namespace in states) else ()
-    return Answer(data, [Table(columns, rows)], names, tail=tail, exit_code=FINE if states else NOTHING, notes=notes)
+    data = NamespaceList([part(NamespaceUsage, namespace) for namespace in states])
+    tail = ["", DEFAULT_QUOTA] if any(namespace.mid_quota_is_default for namespace in states) else ()
+    return _answer(data, "namespace", states, cells, notes, tail=tail)
 
 
 DEFAULT_QUOTA: Final = "* the default quota of MidGuard: the namespace has no annotation koordinator.sh/mid-quota"
 
 
 def _quota(namespace: NamespaceState) -> str:
-    if namespace.is_quota_malformed:
+    if namespace.mid_quota_malformed:
         return "malformed"
-    return cores(namespace.mid_quota.cpu) + ("*" if namespace.is_quota_default else "")
+    return cores(namespace.mid_quota.cpu) + ("*" if namespace.mid_quota_is_default else "")
 
 
 KEYS: Final[Mapping[str, Mapping[str, SortKey[Any]]]] = {

@@ -124,7 +124,7 @@ async def test_hostile_text_stays_text(path):
 async def test_the_page_mid_marks_a_default_quota():
     amounts = Amounts(8_000, 2**30)
     own = NamespaceState("own", 1, 0, *[amounts] * 6, mid_quota=amounts)
-    other = dataclasses.replace(own, name="other", is_quota_default=True)
+    other = dataclasses.replace(own, name="other", mid_quota_is_default=True)
     text = await page("/mid", fleets.seen(fleets.nodes(2)), {("namespaces",): Listed((own, other))})
     assert text.count("<td>8.00 <small>default</small></td>") == 1
     assert text.index("other") < text.index("<small>default") < text.index(">own<")

@@ -32,7 +32,7 @@ def namespaces(pods, quotas):
 
 def test_what_is_not_known_is_no_zero_and_no_pods_are_zero():
     (found,) = namespaces([pod(requests=Amounts(1000, GIB))], {})
-    assert (found.pods, found.unmeasured) == (1, 1)
+    assert (found.pods, found.unmeasured_pods) == (1, 1)
     assert found.prod_requests == Amounts(1000, GIB)
     assert found.prod_used == UNKNOWN
     assert found.mid_requests == found.mid_used == found.other_used == Amounts(0, 0)
@@ -48,10 +48,10 @@ def test_the_known_amounts_are_summed_by_class():
         pod("f", namespace="etl"),
     ]
     etl, shop = namespaces(pods, {"shop": None, "etl": Amounts(9, None)})
-    assert (etl.name, shop.name, shop.pods, shop.unmeasured) == ("etl", "shop", 5, 1)
+    assert (etl.name, shop.name, shop.pods, shop.unmeasured_pods) == ("etl", "shop", 5, 1)
     assert (shop.prod_requests, shop.prod_used) == (Amounts(3000, GIB), Amounts(500, None))
     assert (shop.mid_requests, shop.mid_used, shop.other_used) == (Amounts(300, 3), Amounts(200, 2), Amounts(75, 12))
-    assert (shop.is_quota_malformed, etl.is_quota_malformed, etl.mid_quota) == (True, False, Amounts(9, None))
+    assert (shop.mid_quota_malformed, etl.mid_quota_malformed, etl.mid_quota) == (True, False, Amounts(9, None))
     assert shop.mid_quota == Amounts(0, 0), "what is malformed permits nothing"
 
 
@@ -129,9 +129,9 @@ async def test_an_annotation_that_the_mid_guard_ignores_is_no_quota():
     assert (await read(pods, annotation=annotation)).mid_quota == Amounts(3_000, None)
     default = SchedulerConfig(Amounts(8_000, None), namespace_quotas=False)
     found = await read(pods, default, annotation)
-    assert (found.mid_quota, found.is_quota_default) == (Amounts(8_000, None), True)
+    assert (found.mid_quota, found.mid_quota_is_default) == (Amounts(8_000, None), True)
     found = await read(pods, SchedulerConfig(namespace_quotas=False), "{")
-    assert (found.mid_quota, found.is_quota_malformed) == (UNKNOWN, False)
+    assert (found.mid_quota, found.mid_quota_malformed) == (UNKNOWN, False)
 
 
 async def test_without_the_right_to_list_pods_there_are_no_sums():

@@ -67,8 +67,8 @@ def namespace(name, **changes):
 
 
 def test_one_namespace_with_the_default_quota_brings_its_meaning_below_the_table():
-    own, default = namespace("a"), namespace("b", is_quota_default=True)
-    broken = namespace("c", mid_quota=Amounts(0, 0), is_quota_malformed=True)
+    own, default = namespace("a"), namespace("b", mid_quota_is_default=True)
+    broken = namespace("c", mid_quota=Amounts(0, 0), mid_quota_malformed=True)
     found = top.namespaces([own, default, broken])
     assert [row[6] for row in found.tables[0].rows] == ["8.0", "8.0*", "malformed"]
     assert list(found.tail) == ["", top.DEFAULT_QUOTA]
