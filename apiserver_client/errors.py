@@ -1,32 +1,7 @@
 """Define the errors of this package. Callers see no other exception of it.
 
-```
-ApiServerError
-+-- NoCredentials       no credentials, or an invalid kubeconfig; names the sources that were tried
-+-- Unreachable         no answer: refused, timed out, connection lost; names the server
-|   +-- Untrusted       TLS failed: wrong CA, wrong host name, client certificate refused
-|   +-- WatchTimeout    the peer of a watch sent nothing for too long
-+-- NotLeader           write blocked: this process is not the leader; nothing was sent
-+-- DecodeError         an answer that is not the expected JSON; names the field
-|   +-- TooLarge        an answer of more bytes than the caller reads at once
-+-- StatusError         the apiserver answered with an error: `status`, `reason`, `server_message`, `causes`
-    +-- BadRequest      400
-    +-- Unauthorized    401
-    +-- Forbidden       403, names the verb and the resource to grant
-    +-- NotFound        404, this object does not exist
-    +-- UnknownResource 404, the type itself does not exist: the CRD is not installed. Not a NotFound: a caller
-    |                   that creates missing objects must not try it here
-    +-- Conflict        409, another client wrote in between
-    +-- AlreadyExists   409 on create
-    +-- Gone            410, the resource version or continue token has expired: list again
-    +-- Invalid         422, `causes` has the fault of each field
-    +-- Throttled       429
-    +-- ServerError     5xx
-```
-
-Any of them has `retry_after_seconds` where the server asks the client to wait: callers wait no shorter than that.
-
-The exception of the library underneath is chained as `__cause__`.
+Each is an ApiServerError. Its text names the server or the call, and the exception of the library underneath is chained
+as `__cause__`. Any of them has `retry_after_seconds` where the server asks the client to wait: callers wait no shorter.
 """
 
 from __future__ import annotations
@@ -47,7 +22,7 @@ class ApiServerError(Exception):
 
 
 class NoCredentials(ApiServerError):
-    """No credentials, or an invalid kubeconfig."""
+    """No credentials, or an invalid kubeconfig; names the sources that were tried."""
 
 
 class Unreachable(ApiServerError):
@@ -55,7 +30,7 @@ class Unreachable(ApiServerError):
 
 
 class Untrusted(Unreachable):
-    """Server and client could not agree on TLS."""
+    """Server and client could not agree on TLS: wrong CA, wrong host name, client certificate refused."""
 
 
 class WatchTimeout(Unreachable):
@@ -145,7 +120,7 @@ class NotFound(StatusError):
 
 
 class UnknownResource(StatusError):
-    """404: the apiserver does not serve this type at all."""
+    """404: the apiserver does not serve this type at all. No NotFound: creating missing objects does not help here."""
 
     def fix(self) -> str:
         """Return the CRD to install."""
@@ -205,9 +180,8 @@ _BY_STATUS: dict[int, type[StatusError]] = {
     422: Invalid,
     429: Throttled,
 }
-LONGEST_FOREIGN_TEXT = (
-    300  # characters of an answer that is not a Status: enough to recognise the error page of a proxy
-)
+LONGEST_FOREIGN_TEXT = 300
+"""Characters of an answer that is not a Status: enough to recognise the error page of a proxy."""
 
 
 def refusal(call: Call, status: int, body: bytes, retry_after: str = "") -> StatusError:

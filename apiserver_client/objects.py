@@ -211,19 +211,6 @@ async def replace(
     return decoding.decode(request, await api.send(request, body=_encode(body)), decode)
 
 
-async def replace_status(
-    api: session.Session,
-    resource: resources.Resource,
-    name: str,
-    body: Body,
-    *,
-    namespace: str | None = None,
-    decode: type[T] = dict,  # type: ignore[assignment]
-) -> T:
-    """Replace the status of an object, as `replace`; the body is the whole object, of which only the status is used."""
-    return await replace(api, resource, name, body, namespace=namespace, subresource="status", decode=decode)
-
-
 async def merge_patch(
     api: session.Session,
     resource: resources.Resource,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime as dt
 import ssl
@@ -30,6 +31,7 @@ def valid_until(configuration: wire.WireWebhooks) -> dt.datetime | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for webhook in configuration.webhooks or ():
         with contextlib.suppress(ssl.SSLError, ValueError):
-            context.load_verify_locations(cadata=webhook.client_config.ca_bundle.decode())
+            bundle = base64.b64decode(webhook["clientConfig"].get("caBundle") or "")
+            context.load_verify_locations(cadata=bundle.decode())
     ends = [ssl.cert_time_to_seconds(str(trusted["notAfter"])) for trusted in context.get_ca_certs()]
     return dt.datetime.fromtimestamp(max(ends), dt.UTC) if ends else None

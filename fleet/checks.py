@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import enum
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -122,7 +123,7 @@ def results(snapshot: FleetSnapshot, required: Collection[str] = ()) -> Iterator
     yield kubernetes(installed.kubernetes)
     yield from _workloads(snapshot, installed, required)
     yield _admission(snapshot, installed)
-    if MANAGER in installed.workloads or snapshot.is_unread(f"leases/{MANAGER}"):
+    if MANAGER in installed.workloads or snapshot.why_unread(f"leases/{MANAGER}"):
         yield _leader(snapshot, installed)
     yield from _versions(installed)
     yield _priority_classes(snapshot)
@@ -164,7 +165,7 @@ def _workloads(snapshot: FleetSnapshot, installed: Installation, required: Colle
 def _admission(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict:
     """Check what sets limits and scheduler of new Mid pods."""
     rules, workload = installed.admission, installed.workloads.get(ADMISSION)
-    if rules is None or (workload is None and snapshot.is_right_missing(f"deployments/{ADMISSION}")):
+    if rules is None or (workload is None and snapshot.why_unread(f"deployments/{ADMISSION}")):
         return skipped("AdmissionReady", "not read")
     if rules.mode == "policy":
         return passed("AdmissionReady", f"policy: MutatingAdmissionPolicy {MID_LIMITS} is bound")
@@ -188,9 +189,10 @@ def _leader(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict:
 
 
 def _versions(installed: Installation) -> Iterator[CheckVerdict]:
-    if installed.skew():
-        yield failed("VersionSkew", installed.skew())
-    elif versions := installed.versions():
+    versions = installed.versions()
+    if len(set(versions.values())) > 1:
+        yield failed("VersionSkew", ", ".join(f"{name} {version}" for name, version in sorted(versions.items())))
+    elif versions:
         yield passed("VersionSkew", f"all parts are of version {next(iter(versions.values()))}")
 
 
@@ -214,7 +216,7 @@ def _configuration(snapshot: FleetSnapshot, installed: Installation) -> Iterator
         return
     bad = list(findings.configuration_findings(installed.outcome, snapshot.nodes or ()))
     if not bad:
-        yield passed(evaluation.APPLIED, evaluation.summary(installed.outcome, kept_in=installed.kept_in))
+        yield passed(evaluation.APPLIED, installed.configuration)
     yield from map(_as_verdict, bad)
 
 
@@ -260,8 +262,8 @@ def _about_nodes(snapshot: FleetSnapshot, nodes: Sequence[NodeState], *, is_comp
         if finding.kind.severity is Severity.NOTE:
             continue
         fine.pop(_CHECK_OF.get(finding.kind.code, "NotReady"), None)
-        has_no_agent = finding.kind.code in _SILENT and is_complete
-        yield _as_verdict(finding.milder() if has_no_agent else finding)
+        mild = dataclasses.replace(finding, kind=finding.kind._replace(severity=Severity.WARNING))
+        yield _as_verdict(mild if finding.kind.code in _SILENT and is_complete else finding)
     for code, text in fine.items():
         yield passed(code, text)
 

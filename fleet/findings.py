@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,21 +56,16 @@ class Installation:
     """Configuration; None where it was not read."""
     config_map: str = names.SLO_CONTROLLER_CONFIG
     """ConfigMap that the manager reads."""
-    kept_in: str = ""
-    """ConfigMap of the last valid document."""
+
+    @property
+    def configuration(self) -> str:
+        """Return the configuration in force, in words."""
+        return evaluation.summary(self.outcome, kept_in=LAST_GOOD_CONFIG) if self.outcome else "not read"
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of each workload, by the label of the chart."""
-        versions = {
-            name: (workload.metadata.labels or {}).get(VERSION_LABEL, "") for name, workload in self.workloads.items()
-        }
-        return {name: version for name, version in versions.items() if version}
-
-    def skew(self) -> str:
-        """Return the version of each workload in words where they differ; empty where they are the same."""
-        versions = self.versions()
-        parts = [f"{name} {version}" for name, version in sorted(versions.items())]
-        return ", ".join(parts) if len(set(versions.values())) > 1 else ""
+        labels = ((name, workload.metadata.labels or {}) for name, workload in self.workloads.items())
+        return {name: of_name[VERSION_LABEL] for name, of_name in labels if of_name.get(VERSION_LABEL)}
 
 
 @dataclass(frozen=True)
@@ -95,14 +89,6 @@ class FleetSnapshot:
         """Check whether nothing of the suite was read."""
         installed = self.installation
         return self.nodes is None and not (installed and (installed.workloads or installed.outcome))
-
-    def is_unread(self, what: str) -> bool:
-        """Check whether objects could not be read."""
-        return any(gap.what == what for gap in self.unread)
-
-    def is_right_missing(self, what: str) -> bool:
-        """Check whether the caller may not read objects."""
-        return any(gap.what == what and gap.is_right for gap in self.unread)
 
     def why_unread(self, what: str) -> str:
         """Return why objects were not read, in words; empty where they were."""
@@ -132,10 +118,6 @@ class Finding:
     detail: str = ""
     remedy: str = ""
     """What to do about these objects, where the kind alone does not state it."""
-
-    def milder(self) -> Finding:
-        """Return the finding as a warning."""
-        return dataclasses.replace(self, kind=self.kind._replace(severity=Severity.WARNING))
 
     @property
     def sentence(self) -> str:
@@ -201,17 +183,11 @@ def node_findings(node: NodeState, usage_limits: Mapping[str, float]) -> Iterato
     for node_condition in node.conditions:
         code = "NotReady" if node_condition.type == "Ready" else node_condition.type
         if kind := KINDS.get(code):
-            yield Finding(
-                kind, about, ": ".join(part for part in (node_condition.reason, node_condition.message) if part)
-            )
+            yield Finding(kind, about, ": ".join(filter(None, (node_condition.reason, node_condition.message))))
 
 
-def configuration_findings(
-    outcome: evaluation.ConfigOutcome | None, nodes: Iterable[NodeState] = ()
-) -> Iterator[Finding]:
+def configuration_findings(outcome: evaluation.ConfigOutcome, nodes: Iterable[NodeState] = ()) -> Iterator[Finding]:
     """Yield the findings about the document; its absence is an error while Mid pods run."""
-    if outcome is None:
-        return
     problems = [problem.with_effect() for problem in outcome.problems]
     code = evaluation.reason(outcome)
     if code == evaluation.ABSENT:

@@ -35,7 +35,7 @@ async def explain(
     policy = decision.spec_policy(metric) if metric else None
     if metric and policy and decided and decided.action is Action.CALCULATE and node.mid_status is None:
         shadow = await _shadow(api, node, metric, mid_report.mid_policy(policy), now)
-    eviction = await explain_eviction(api, node, metric, policy, now)
+    eviction = await explain_eviction(api, node, metric, now)
     return dataclasses.replace(explanation.explain(node, decided, shadow), eviction=eviction)
 
 
@@ -59,16 +59,13 @@ async def _shadow(
 
 
 async def explain_eviction(
-    api: session.Session,
-    node: store.StoredNode,
-    metric: store.StoredNodeMetric | None,
-    keys: slo.MidColocationPolicy | None,
-    now: dt.datetime,
+    api: session.Session, node: store.StoredNode, metric: store.StoredNodeMetric | None, now: dt.datetime
 ) -> tuple[str, ...]:
     """Return sentences about evictions from a node: what was evicted, and what would be next.
 
     There are none for a node without a NodeMetric or a policy. Raises errors.ApiServerError.
     """
+    keys = decision.spec_policy(metric) if metric else None
     if metric is None or keys is None:
         return ()
     # The NodeMetric lacks `midEmergency`, so the status annotation shows a freeze.

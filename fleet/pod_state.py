@@ -37,7 +37,7 @@ class PodState:
 def combine(pod: pods.Pod, used: Amounts) -> PodState:
     """Combine a pod and its usage."""
     band = priority_class(pod)
-    requests, mid = _requests(pod, band)
+    requests, mid = read_requests(pod)
     return PodState(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
@@ -50,13 +50,13 @@ def combine(pod: pods.Pod, used: Amounts) -> PodState:
     )
 
 
-def _requests(pod: pods.Pod, band: PriorityClass) -> tuple[Amounts, Amounts]:
-    """Return the requests in the resources of a class, and those in Mid resources."""
+def read_requests(pod: pods.Pod) -> tuple[Amounts, Amounts]:
+    """Return the requests of a pod in the resources of its class, and those in Mid resources."""
     try:
         amounts = quantities.known(pods.requests(pod.spec))
     except quantities.InvalidQuantity:
         return UNKNOWN, UNKNOWN
-    named = (translated_resource(band, names.CPU), translated_resource(band, names.MEMORY))
+    named = (translated_resource(priority_class(pod), native) for native in (names.CPU, names.MEMORY))
     cpu, memory = (amounts.get(name, 0) if name else 0 for name in named)
     return Amounts(cpu, memory), Amounts(amounts.get(names.MID_CPU, 0), amounts.get(names.MID_MEMORY, 0))
 

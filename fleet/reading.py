@@ -26,7 +26,7 @@ from fleet.findings import (
     LAST_GOOD_CONFIG,
     MANAGER,
     MID_LIMITS,
-    SCHEDULER,
+    PARTS,
     AdmissionRules,
     FleetSnapshot,
     Installation,
@@ -36,16 +36,10 @@ from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.scheduler_config import SchedulerConfig
 from manager import lease
 from manager.cache import store
-from manager.mid_resource import decision
 from manager.slo_config import evaluation
 
 T = TypeVar("T")
-WORKLOADS: Final = {
-    AGENT: resources.DAEMON_SETS,
-    MANAGER: resources.DEPLOYMENTS,
-    SCHEDULER: resources.DEPLOYMENTS,
-    ADMISSION: resources.DEPLOYMENTS,
-}
+WORKLOADS: Final = {name: resources.DAEMON_SETS if name == AGENT else resources.DEPLOYMENTS for name in PARTS}
 PRIORITY_CLASSES: Final = resources.Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
 )
@@ -94,11 +88,9 @@ class Reader:
         with self.attempt("pods"):
             selector = "status.phase=Pending"
             pending = (await objects.list_all(self.api, resources.PODS, field_selector=selector, decode=Pod)).items
-        refused = await self._refused_pods()
-        limits = await self.usage_limits(namespace)
-        return FleetSnapshot(
-            self.now, self.api.server, nodes, installed, tuple(self.unread), limits, classes, pending, refused
-        )
+        refused, limits = await self._refused_pods(), await self.usage_limits(namespace)
+        unread = tuple(self.unread)
+        return FleetSnapshot(self.now, self.api.server, nodes, installed, unread, limits, classes, pending, refused)
 
     async def nodes(
         self, label_selector: str | None = None, *, explains_short: bool = False
@@ -107,18 +99,15 @@ class Reader:
 
         With `explains_short`, the first nodes that are short of Mid have the pod that would be evicted.
         """
-        states = []
-        explained = 0
+        states, to_explain = [], _MOST_SHORT if explains_short else 0
         async for name, node, metric in self.pairs(label_selector):
             state = node_state.combine(name, node, metric, self.now)
-            if explains_short and state.short and node and explained < _MOST_SHORT:
-                explained += 1
+            if to_explain and state.short and node:
+                to_explain -= 1
                 with self.attempt("pods"):
-                    policy = decision.spec_policy(metric) if metric else None
-                    sentences = await mid_explanation.explain_eviction(self.api, node, metric, policy, self.now)
-                    state = dataclasses.replace(
-                        state, eviction=next((text for text in sentences if "next, " in text), "")
-                    )
+                    sentences = await mid_explanation.explain_eviction(self.api, node, metric, self.now)
+                    eviction = next((text for text in sentences if "next, " in text), "")
+                    state = dataclasses.replace(state, eviction=eviction)
             states.append(state)
         if self._is_unread("nodes") and self._is_unread("nodemetrics"):
             return None
@@ -212,8 +201,7 @@ class Reader:
 
     async def usage_limits(self, suite_namespace: str) -> Mapping[str, float]:
         """Read the usage above which the scheduler places no pod; empty, without a note, where it is not known."""
-        config = await Reader(self.api, self.now).scheduler_config(suite_namespace)
-        return config.usage_limits
+        return (await Reader(self.api, self.now).scheduler_config(suite_namespace)).usage_limits
 
     async def _refused_pods(self) -> tuple[wire.WireEvent, ...] | None:
         """Read the newest Event of each controller whose pods a rule of the suite refused lately."""
@@ -284,7 +272,6 @@ class Reader:
             renewed=renewed,
             outcome=await self.configuration(namespace, config_map),
             config_map=config_map,
-            kept_in=LAST_GOOD_CONFIG,
         )
 
     async def _admission_rules(self) -> AdmissionRules | None:
@@ -293,15 +280,10 @@ class Reader:
         for kind in rules:
             with self.attempt(f"{kind.plural}/{MID_LIMITS}", is_optional=True):
                 read = await objects.get(self.api, kind, MID_LIMITS, decode=wire.WireWebhooks)
-                is_webhook = kind is rules[0]
-                return (
-                    AdmissionRules("webhook", admission_rules.valid_until(read))
-                    if is_webhook
-                    else AdmissionRules("policy")
-                )
-        if any(self._is_unread(f"{kind.plural}/{MID_LIMITS}") for kind in rules):
-            return None
-        return AdmissionRules()
+                is_webhook = kind is admission_rules.WEBHOOKS
+                return AdmissionRules("webhook" if is_webhook else "policy", admission_rules.valid_until(read))
+        is_unread = any(self._is_unread(f"{kind.plural}/{MID_LIMITS}") for kind in rules)
+        return None if is_unread else AdmissionRules()
 
     async def kubernetes(self) -> str:
         """Read the version of the apiserver, such as 1.34.4; empty where it may not be read."""
@@ -348,9 +330,7 @@ class Reader:
         parameters: session.Parameters | None = None,
     ) -> AsyncIterator[T]:
         """Yield the objects of a list; one that cannot be decoded is counted in `unread`."""
-        count = unreadable = 0
-        why = ""
-        left_out = list[str]()
+        count, bad, left_out = 0, list[str](), list[str]()
         items = objects.list_items(
             self.api,
             resource,
@@ -368,12 +348,10 @@ class Reader:
                 try:
                     yield decoding.decode_object(item, resource.kind, key, decode)
                 except errors.DecodeError as error:
-                    unreadable += 1
-                    why = str(error)
-        if unreadable or left_out:
-            count += len(left_out)
-            unreadable += len(left_out)
-            self.unread.append(Unread(f"{unreadable} of {count} {resource.plural}", why or left_out[-1]))
+                    bad.append(str(error))
+        if unreadable := left_out + bad:
+            what = f"{len(unreadable)} of {count + len(left_out)} {resource.plural}"
+            self.unread.append(Unread(what, unreadable[-1]))
 
 
 def _config_map_name(manager: wire.WireWorkload | None) -> str:

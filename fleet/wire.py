@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import msgspec
 
@@ -137,23 +138,10 @@ class WirePriorityClass(msgspec.Struct, frozen=True):
     value: int = 0
 
 
-class WebhookClient(msgspec.Struct, rename="camel", frozen=True):
-    """How the API server reaches a webhook."""
-
-    ca_bundle: bytes = b""
-    """Certificates that it trusts, as PEM."""
-
-
-class WireWebhook(msgspec.Struct, rename="camel", frozen=True):
-    """One webhook of a configuration."""
-
-    client_config: WebhookClient = WebhookClient()
-
-
 class WireWebhooks(msgspec.Struct, frozen=True):
-    """A webhook configuration."""
+    """A webhook configuration, or a binding, which has none."""
 
-    webhooks: list[WireWebhook] | None = None
+    webhooks: list[dict[str, Any]] | None = None
 
 
 class WireVersion(msgspec.Struct, rename="camel", frozen=True):

@@ -12,7 +12,6 @@ from console.pages import shown
 from console.view import FleetView
 from fleet import checks, wire
 from fleet.findings import ADMISSION, AGENT, MANAGER, PARTS, AdmissionRules, Installation
-from manager.slo_config import evaluation
 
 _MOST_EVENTS: Final = 20
 _LONGEST_DOCUMENT: Final = 20_000
@@ -28,9 +27,7 @@ def context(view: FleetView, events: Listed[wire.WireEvent], namespace: str, now
         "checked": checks.summary(view.checks),
         "parts": [_part(installed, name, title, now) for name, title in PARTS.items()],
         "kubernetes": installed.kubernetes or shown.UNKNOWN,
-        "configuration": evaluation.summary(installed.outcome, kept_in=installed.kept_in)
-        if installed.outcome
-        else "not read",
+        "configuration": installed.configuration,
         "document": _document(installed),
         "findings": shown.items(view.findings, namespace),
         "unread": [gap for gap in (snapshot.unread if snapshot else ()) if gap.is_right or "/" not in gap.what],

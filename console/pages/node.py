@@ -91,12 +91,8 @@ def _headline(node: NodeState, explanation: Explanation | None) -> str:
     """Return the Mid of the node; that of the explanation is newer than the snapshot."""
     mid = node.mid
     if explanation:
-        mid = Amounts(
-            *(
-                resource.published if (resource := explanation.resources.get(name)) else None
-                for name in names.MID_RESOURCES
-            )
-        )
+        resources = (explanation.resources.get(name) for name in names.MID_RESOURCES)
+        mid = Amounts(*(resource.published if resource else None for resource in resources))
     if mid.cpu is None:
         return f"{node.name} has no Mid"
     cpu, memory = shown.cores(mid.cpu), shown.gib(mid.memory)

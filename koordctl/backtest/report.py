@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from koordctl.backtest.results import ORACLE, BacktestCandidate, CandidateSummary, Row
-from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
+from koordctl.cli.answer import FINE, NOTHING, Answer, Cell, Column, number, table
 from koordctl.cli.document import AnswerDocument, to_wire
 
 PEAK_TO_MEAN: Final = 1.7
@@ -24,10 +24,7 @@ PEAKS_NOTE: Final = (
 )
 LEAST_DAYS: Final = 7.0
 """Days of forecasts below which nothing is recommended: working days and weekends differ."""
-_HEADER: Final = (
-    "resource", "candidate", "violations %", "p90 %", "p99 %", "severity %", "episodes a week", "savings %", "Mid",
-    "Mid p10", "nodes",
-)  # fmt: skip
+_UNITS: Final = {"cpu": "cores", "memory": "GiB"}
 _CONFIG_MAP: Final = """apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -103,10 +100,22 @@ def answer(document: Backtest, candidates: Sequence[BacktestCandidate]) -> Answe
     if document.recommended is not None:
         snippet = next(candidate.snippet for candidate in candidates if candidate.name == document.recommended)
         tail += ["", *_CONFIG_MAP.format(snippet=snippet).splitlines()]
-    columns = [Column(title.upper(), right=number > 1) for number, title in enumerate(_HEADER)]
+    cells: list[Cell[CandidateSummary]] = [
+        (Column("RESOURCE"), lambda summary: summary.resource),
+        (Column("CANDIDATE"), lambda summary: summary.candidate),
+        number("VIOLATIONS %", lambda summary: _risk(summary, summary.violations_percent, 2)),
+        number("P90 %", lambda summary: _risk(summary, summary.violations_percent_p90, 1)),
+        number("P99 %", lambda summary: _risk(summary, summary.violations_percent_p99, 1)),
+        number("SEVERITY %", lambda summary: _risk(summary, summary.severity_percent, 2)),
+        number("EPISODES A WEEK", lambda summary: _risk(summary, summary.episodes_a_week, 2)),
+        number("SAVINGS %", lambda summary: f"{summary.savings_percent:.1f}"),
+        number("MID", lambda summary: f"{summary.mid:.2f} {_UNITS[summary.resource]}"),
+        number("MID P10", lambda summary: f"{summary.mid_p10:.2f} {_UNITS[summary.resource]}"),
+        number("NODES", lambda summary: str(summary.nodes)),
+    ]
     return Answer(
         document,
-        [Table(columns, [_cells(summary) for summary in document.summaries])],
+        [table(document.summaries, cells)],
         [f"candidate/{name}" for name in dict.fromkeys(summary.candidate for summary in document.summaries)],
         tail=tail,
         exit_code=NOTHING if document.recommended is None else FINE,
@@ -151,21 +160,5 @@ def as_json(document: Backtest) -> str:
     return f'{json.dumps(values, indent=1)[:-2]},\n "nodes": [\n  {rows}\n ]\n}}\n'
 
 
-def _cells(summary: CandidateSummary) -> tuple[str, ...]:
-    unit = "cores" if summary.resource == "cpu" else "GiB"
-    violations = (
-        f"{summary.violations_percent:.2f}",
-        f"{summary.violations_percent_p90:.1f}",
-        f"{summary.violations_percent_p99:.1f}",
-        f"{summary.severity_percent:.2f}",
-        f"{summary.episodes_a_week:.2f}",
-    )
-    return (
-        summary.resource,
-        summary.candidate,
-        *(["-"] * len(violations) if summary.candidate == ORACLE else violations),
-        f"{summary.savings_percent:.1f}",
-        f"{summary.mid:.2f} {unit}",
-        f"{summary.mid_p10:.2f} {unit}",
-        str(summary.nodes),
-    )
+def _risk(summary: CandidateSummary, value: float, digits: int) -> str:
+    return "-" if summary.candidate == ORACLE else f"{value:.{digits}f}"

@@ -91,13 +91,8 @@ MOST_AGENTS: Final = 5
 MOST_OTHERS: Final = 10
 _LOG_LINES: Final = 3_000
 _LOG_BYTES: Final = 2 * 2**20
-_PAGES: Final = {
-    AGENT: (9316, ("/metrics",)),
-    MANAGER: (9317, ("/metrics",)),
-    SCHEDULER: (10262, ("/metrics",)),
-    ADMISSION: (9318, ("/metrics",)),
-}
-"""Port and pages of each part."""
+_METRICS: Final = {AGENT: 9316, MANAGER: 9317, SCHEDULER: 10262, ADMISSION: 9318}
+"""Port of /metrics of each part."""
 _OWN: Final = "koord-suite-"
 """Beginning of the names of the suite's rules of admission."""
 _DECISIONS: Final = (10263, ("/debug/pods/", "/debug/nodes/", "/debug/config"))
@@ -134,7 +129,7 @@ class BundleCollector:
         await self._listed("events.jsonl", resources.EVENTS, self._namespace)
         for rule in RULES:
             await self._listed(f"admission/{rule.plural}.jsonl", rule, of=_OWN)
-        for part in _PAGES:
+        for part in _METRICS:
             pods = await self._pods(part)
             for pod in pods:
                 await self._logs(pod)
@@ -208,7 +203,7 @@ class BundleCollector:
 
     async def _pages(self, part: str, pod: Pod) -> None:
         name = pod["metadata"]["name"]
-        for port, paths in (_PAGES[part], *([_DECISIONS] if part == SCHEDULER else [])):
+        for port, paths in ((_METRICS[part], ("/metrics",)), *([_DECISIONS] if part == SCHEDULER else [])):
             with self._attempt(f"pages of {name}, port {port}"):
                 async with port_forward.open_forward(PodPort(self._namespace, name, port), self._caller) as forward:
                     for path in paths:

@@ -117,10 +117,7 @@ async def check(
 
 async def _once(api: session.Session, options: Namespace, now: dt.datetime, sleep: Sleep) -> list[CheckVerdict]:
     if options.pre:
-        pre_install = await reading.read_before(api, now, options.namespace)
-        results = list(
-            installed.pre_install_results(pre_install, options.namespace, reading.dropped(pre_install.served))
-        )
+        results = await installed.pre_install_results(Reader(api, now), options.namespace)
     else:
         candidates = () if Category.RIGHTS in options.skip else reading.VIEWER
         inputs = await reading.read(api, now, options.namespace, sleep, candidates)

@@ -1,16 +1,18 @@
-"""Checks that `koordctl check` alone makes: rights, the CRD, a Lease that is renewed, and a cluster before. Pure."""
+"""Checks that `koordctl check` alone makes: rights, the CRD, a Lease that is renewed, and a cluster before."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from api_types.kubernetes import times
-from fleet import checks
+from apiserver_client import objects, resources
+from fleet import checks, wire
 from fleet.checks import CheckVerdict, Verdict, failed, passed, skipped
 from fleet.findings import AGENT, MANAGER, SCHEDULER, Installation
+from fleet.reading import PRIORITY_CLASSES, Reader
 from koordctl.check import reading
-from koordctl.check.reading import CheckInputs, PreInstallInputs
+from koordctl.check.reading import CheckInputs, Right
 
 PARTS: Final = {"agent": AGENT, "manager": MANAGER, "scheduler": SCHEDULER}
 
@@ -18,14 +20,16 @@ PARTS: Final = {"agent": AGENT, "manager": MANAGER, "scheduler": SCHEDULER}
 def results(state: CheckInputs, required: Collection[str], crd_dropped: Sequence[str]) -> Iterator[CheckVerdict]:
     """Yield the results of all checks; `required` are the workloads that have to be installed."""
     installed = state.snapshot.installation or Installation("")
-    if state.missing_rights:
-        yield failed("Permissions", f"you may not: {reading.named(state.missing_rights, installed.namespace)}")
-    else:
-        yield passed("Permissions", "you may read everything that the commands show")
+    may = "you may read everything that the commands show"
+    yield _rights("Permissions", state.missing_rights, installed.namespace, may)
     yield from _crd(state, crd_dropped)
     for result in checks.results(state.snapshot, required):
         is_held = result.kind.code == "Leader" and result.verdict is Verdict.PASSED
         yield _leader(state, installed) if is_held else result
+
+
+def _rights(code: str, missing: Sequence[Right], namespace: str, may: str) -> CheckVerdict:
+    return failed(code, f"you may not: {reading.named(missing, namespace)}") if missing else passed(code, may)
 
 
 def _crd(state: CheckInputs, dropped: Sequence[str]) -> Iterator[CheckVerdict]:
@@ -53,38 +57,53 @@ _ENFORCED: Final = "pod-security.kubernetes.io/enforce"
 _PART_OF: Final = "app.kubernetes.io/part-of"  # which nameOverride of the chart replaces
 _CHART: Final = "helm.sh/chart"
 _OWN: Final = "koord-suite"
+_OWNED: Final = (
+    (resources.CUSTOM_RESOURCE_DEFINITIONS, "nodemetrics.slo.koordinator.sh"),
+    (PRIORITY_CLASSES, "koord-prod"),
+    (PRIORITY_CLASSES, "koord-mid"),
+    (resources.DAEMON_SETS, AGENT),
+    (resources.DEPLOYMENTS, MANAGER),
+)
+"""Objects that the chart creates and that Koordinator's chart has too."""
 
 
-def pre_install_results(state: PreInstallInputs, namespace: str, crd_dropped: Sequence[str]) -> Iterator[CheckVerdict]:
-    """Yield the results of the checks before an installation."""
-    yield checks.kubernetes(state.kubernetes)
-    yield _pod_security(state, namespace)
-    yield _other(state)
-    if state.missing_rights:
-        yield failed("InstallPermissions", f"you may not: {reading.named(state.missing_rights, namespace)}")
-    else:
-        yield passed("InstallPermissions", "you may create everything that the chart installs")
-    if state.served is not None and crd_dropped:
-        yield failed("NodeMetricFieldsDropped", f"the CRD that is installed drops {', '.join(crd_dropped)}")
+async def pre_install_results(reader: Reader, namespace: str) -> list[CheckVerdict]:
+    """Return the results of the checks before an installation. Raises errors.ApiServerError."""
+    labels: Mapping[str, str] | None = None
+    others = list[str]()
+    with reader.attempt("namespaces"):
+        read = await objects.get(reader.api, resources.NAMESPACES, namespace, decode=wire.WireObject)
+        labels = read.metadata.labels or {}
+    for resource, name in _OWNED:
+        with reader.attempt(f"{resource.plural}/{name}"):
+            where = namespace if resource.namespaced else None
+            owned = await objects.get(reader.api, resource, name, namespace=where, decode=wire.WireObject)
+            marks = owned.metadata.labels or {}
+            if marks.get(_PART_OF) != _OWN and not marks.get(_CHART, "").startswith(f"{_OWN}-"):
+                others.append(f"{resource.kind} {name}")
+    missing = await reading.missing_rights(reader.api, reading.INSTALLER, namespace)
+    dropped = reading.dropped(await reading.read_served(reader))
+    unread = [f"{unread.what}: {unread.why}" for unread in reader.unread if unread.is_right]
+    may = "you may create everything that the chart installs"
+    verdicts = [checks.kubernetes(await reader.kubernetes()), _pod_security(labels, namespace), _other(others, unread)]
+    verdicts.append(_rights("InstallPermissions", missing, namespace, may))
+    if dropped:
+        verdicts.append(failed("NodeMetricFieldsDropped", f"the CRD that is installed drops {', '.join(dropped)}"))
+    return verdicts
 
 
-def _pod_security(state: PreInstallInputs, namespace: str) -> CheckVerdict:
-    if state.labels is None:
+def _pod_security(labels: Mapping[str, str] | None, namespace: str) -> CheckVerdict:
+    if labels is None:
         return skipped("PodSecurity", f"namespace {namespace} does not exist yet, or may not be read")
-    level = state.labels.get(_ENFORCED, "")
+    level = labels.get(_ENFORCED, "")
     if level in ("baseline", "restricted"):
         return failed("PodSecurity", f"namespace {namespace} enforces {level}; the agent mounts folders of the host")
     return passed("PodSecurity", f"namespace {namespace} enforces {level or 'nothing of its own'}")
 
 
-def _other(state: PreInstallInputs) -> CheckVerdict:
-    others = [
-        what
-        for what, labels in state.owned.items()
-        if labels.get(_PART_OF) != _OWN and not labels.get(_CHART, "").startswith(f"{_OWN}-")
-    ]
+def _other(others: Sequence[str], unread: Sequence[str]) -> CheckVerdict:
     if others:
         return failed("OtherKoordinator", ", ".join(others))
-    if state.unread:
-        return skipped("OtherKoordinator", f"not read: {'; '.join(state.unread)}")
+    if unread:
+        return skipped("OtherKoordinator", f"not read: {'; '.join(unread)}")
     return passed("OtherKoordinator", "no object of another installation")

@@ -5,24 +5,16 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from api_types import names
 from api_types.kubernetes import times
 from apiserver_client import objects, resources, session
-from fleet import scheduler_config, wire
+from fleet import scheduler_config
 from fleet.admission_rules import RULES
-from fleet.findings import (
-    ADMISSION,
-    AGENT,
-    LAST_GOOD_CONFIG,
-    MANAGER,
-    SCHEDULER,
-    FleetSnapshot,
-    Installation,
-)
-from fleet.reading import PRIORITY_CLASSES, Reader
+from fleet.findings import LAST_GOOD_CONFIG, MANAGER, SCHEDULER, FleetSnapshot, Installation
+from fleet.reading import WORKLOADS, Reader
 from manager import lease
 
 
@@ -47,22 +39,17 @@ def _reads(resource: str, group: str = "") -> Iterator[Right]:
     return (Right(verb, resource, group) for verb in ("get", "list", "watch"))
 
 
+_CONFIG_MAPS: Final = (names.SLO_CONTROLLER_CONFIG, LAST_GOOD_CONFIG, *scheduler_config.CONFIG_MAPS)
 VIEWER: Final = (
     *_reads("nodes"),
     *_reads("pods"),
     *_reads("namespaces"),
     *_reads(names.NODE_METRIC_PLURAL, names.GROUP),
     Right("list", "priorityclasses", "scheduling.k8s.io"),
-    Right("get", "configmaps", in_namespace=True, name=names.SLO_CONTROLLER_CONFIG),
-    Right("get", "configmaps", in_namespace=True, name=LAST_GOOD_CONFIG),
-    *(Right("get", "configmaps", in_namespace=True, name=name) for name in scheduler_config.CONFIG_MAPS),
-    Right("get", "daemonsets", "apps", in_namespace=True, name=AGENT),
-    Right("get", "deployments", "apps", in_namespace=True, name=MANAGER),
-    Right("get", "deployments", "apps", in_namespace=True, name=SCHEDULER),
-    Right("get", "deployments", "apps", in_namespace=True, name=ADMISSION),
+    *(Right("get", "configmaps", in_namespace=True, name=name) for name in _CONFIG_MAPS),
+    *(Right("get", kind.plural, kind.group, in_namespace=True, name=name) for name, kind in WORKLOADS.items()),
     *(Right(verb, rule.plural, rule.group) for rule in RULES for verb in ("get", "list")),
-    Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=MANAGER),
-    Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=SCHEDULER),
+    *(Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=name) for name in (MANAGER, SCHEDULER)),
     Right("list", "events"),
     Right("get", "pods/log", in_namespace=True),
     Right("create", "pods/portforward", in_namespace=True),
@@ -117,20 +104,6 @@ class CheckInputs:
     missing_rights: Sequence[Right] = ()
 
 
-@dataclass(frozen=True)
-class PreInstallInputs:
-    """What `check --pre` reads, before an installation."""
-
-    kubernetes: str
-    served: Mapping[str, Any] | None
-    missing_rights: Sequence[Right]
-    labels: Mapping[str, str] | None
-    """Labels of the namespace; None where it does not exist, or may not be read."""
-    owned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Labels of objects that the chart would create and that exist already, by `kind name`."""
-    unread: Sequence[str] = ()
-
-
 RENEWAL_SECONDS: Final = 3.0
 """Longer than the time between two renewals of a leader."""
 
@@ -150,26 +123,22 @@ async def read(
     snapshot = await reader.snapshot(namespace)
     installed = snapshot.installation or Installation(namespace)
     missing = await missing_rights(api, with_config_map(candidates, installed.config_map), namespace)
-    renewed = await _renewed_again(api, reader, namespace, sleep) if installed.leader else None
-    served = await _served(api, reader)
+    renewed = None
+    if installed.leader:
+        await sleep(RENEWAL_SECONDS)
+        with reader.attempt(f"leases/{MANAGER}"):
+            leader = await objects.get(api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
+            renewed = times.parse_rfc3339_or_none(leader.spec.renew_time)
+    served = await read_served(reader)
     return CheckInputs(dataclasses.replace(snapshot, unread=tuple(reader.unread)), served, renewed, missing)
 
 
-async def _renewed_again(
-    api: session.Session, reader: Reader, namespace: str, sleep: Callable[[float], Awaitable[None]]
-) -> dt.datetime | None:
-    await sleep(RENEWAL_SECONDS)
-    with reader.attempt(f"leases/{MANAGER}"):
-        leader = await objects.get(api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
-        return times.parse_rfc3339_or_none(leader.spec.renew_time)
-    return None
-
-
-async def _served(api: session.Session, reader: Reader) -> Mapping[str, Any] | None:
+async def read_served(reader: Reader) -> Mapping[str, Any] | None:
+    """Return the schema of NodeMetric as the apiserver serves it; None where it serves none."""
     from manager.node_metric import controller  # noqa: PLC0415  # half a second, which other commands do not pay
 
     with reader.attempt("openapi"):
-        return await controller.read(api)
+        return await controller.read(reader.api)
     return None
 
 
@@ -199,31 +168,3 @@ async def _has(api: session.Session, right: Right, namespace: str) -> bool:
     body = {"apiVersion": review.api_version, "kind": review.kind, "spec": {"resourceAttributes": attributes}}
     answered = await objects.create(api, review, body)
     return bool((answered.get("status") or {}).get("allowed"))
-
-
-_OWNED: Final = (
-    (resources.CUSTOM_RESOURCE_DEFINITIONS, "nodemetrics.slo.koordinator.sh", False),
-    (PRIORITY_CLASSES, "koord-prod", False),
-    (PRIORITY_CLASSES, "koord-mid", False),
-    (resources.DAEMON_SETS, AGENT, True),
-    (resources.DEPLOYMENTS, MANAGER, True),
-)
-"""Objects that the chart creates and that Koordinator's chart has too; whether they are in the namespace."""
-
-
-async def read_before(api: session.Session, now: dt.datetime, namespace: str) -> PreInstallInputs:
-    """Read what decides about an installation."""
-    reader = Reader(api, now)
-    labels = None
-    with reader.attempt("namespaces"):
-        labels = (await objects.get(api, resources.NAMESPACES, namespace, decode=wire.WireObject)).metadata.labels or {}
-    owned = {}
-    for resource, name, is_in_namespace in _OWNED:
-        with reader.attempt(f"{resource.plural}/{name}"):
-            where = namespace if is_in_namespace else None
-            labelled = await objects.get(api, resource, name, namespace=where, decode=wire.WireObject)
-            owned[f"{resource.kind} {name}"] = labelled.metadata.labels or {}
-    missing = await missing_rights(api, INSTALLER, namespace)
-    served = await _served(api, reader)
-    unread = [f"{unread.what}: {unread.why}" for unread in reader.unread if unread.is_right]
-    return PreInstallInputs(await reader.kubernetes(), served, missing, labels, owned, unread)

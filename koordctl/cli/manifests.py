@@ -12,30 +12,27 @@ import yaml
 from api_types import names
 from api_types.colocation import document as colocation_document
 from api_types.kubernetes import yaml_text
+from koordctl.cli import command
 from manager.slo_config import evaluation
 
 _BROKEN: Final = (yaml.YAMLError, ValueError, RecursionError)
 """Exceptions of PyYAML: the second for an impossible date, the third for too deep nesting."""
 
 
-class Unusable(Exception):
-    """A file cannot be read, or has other content; the text names the file."""
-
-
 def read(file: str) -> str:
-    """Read a file. Raises Unusable."""
+    """Read a file. Raises WrongUsage."""
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Unusable(f"{file}: {error}") from error
+        raise command.WrongUsage(f"{file}: {error}") from error
 
 
 def read_document(file: str) -> str:
-    """Read a colocation-config document that sets a key, also out of a ConfigMap manifest. Raises Unusable."""
+    """Read a colocation-config document that sets a key, also out of a ConfigMap manifest. Raises WrongUsage."""
     text = _document(file)
     config = colocation_document.read_config(text).config
     if config is not None and not config.model_fields_set:
-        raise Unusable(f"{file}: the document sets no key, which changes nothing; {evaluation.OFF}")
+        raise command.WrongUsage(f"{file}: the document sets no key, which changes nothing; {evaluation.OFF}")
     return text
 
 
@@ -44,7 +41,7 @@ def _document(file: str) -> str:
     try:
         manifests = list(_objects(text))
     except yaml_text.TooManyAliases as error:
-        raise Unusable(f"{file}: {error}") from error
+        raise command.WrongUsage(f"{file}: {error}") from error
     except _BROKEN:
         return text  # broken as JSON too; the reader of the document reports the place
     for manifest in manifests:
@@ -52,12 +49,12 @@ def _document(file: str) -> str:
         if isinstance(data, dict) and names.COLOCATION_CONFIG_KEY in data:
             return str(data[names.COLOCATION_CONFIG_KEY])
     if any("kind" in manifest or "data" in manifest for manifest in manifests):
-        raise Unusable(f"{file}: found no ConfigMap with the key data.{names.COLOCATION_CONFIG_KEY}")
+        raise command.WrongUsage(f"{file}: found no ConfigMap with the key data.{names.COLOCATION_CONFIG_KEY}")
     return text
 
 
 def evaluate(file: str) -> evaluation.ConfigOutcome:
-    """Evaluate the document of a file as the manager does with the first one. Raises Unusable."""
+    """Evaluate the document of a file as the manager does with the first one. Raises WrongUsage."""
     return evaluation.evaluate(None, {names.COLOCATION_CONFIG_KEY: read_document(file)}, exists=True)
 
 

@@ -26,7 +26,6 @@ from koordctl.cli.answer import (
     share,
 )
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts
-from manager.slo_config import evaluation
 
 _SIGNS = {"error": f"{ERROR_SIGN} ERROR", "warning": f"{WARNING_SIGN} WARN"}
 
@@ -89,13 +88,14 @@ def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
     installed = snapshot.installation or Installation("")
     results = list(checks.results(snapshot))
     problems, checked = checks.find(results), checks.summary(results)
+    configuration = installed.configuration.removeprefix("the configuration is ")
     nodes = snapshot.nodes or ()
     measured = sum(node.has_report for node in nodes)
     count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
     head = [
         f"{snapshot.server}, namespace {installed.namespace or UNKNOWN}, {snapshot.time:%H:%M:%S} UTC",
         f"Kubernetes {installed.kubernetes or UNKNOWN}, {count}, {measured} with a report",
-        f"configuration: {_configuration(installed)}",
+        f"configuration: {configuration}",
     ]
     totals = {name: total(getattr(node, name) for node in nodes) for name in _TOTALS}
     tables = [_parts(installed), _sums(totals)]
@@ -105,7 +105,7 @@ def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
         server=snapshot.server,
         namespace=installed.namespace,
         kubernetes=installed.kubernetes,
-        configuration=_configuration(installed),
+        configuration=configuration,
         leader=installed.leader,
         versions=dict(installed.versions()),
         nodes=len(nodes),
@@ -132,12 +132,6 @@ def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
         ["", *checked.split("; ")],
         notes=notes,
     )
-
-
-def _configuration(installed: Installation) -> str:
-    if installed.outcome is None:
-        return "not read"
-    return evaluation.summary(installed.outcome, kept_in=installed.kept_in).removeprefix("the configuration is ")
 
 
 def _parts(installed: Installation) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from click import Argument, Option
 from click import Choice as OneOf
@@ -141,44 +141,46 @@ class NamespaceList(AnswerDocument):
     namespaces: list[NamespaceUsage]
 
 
-class SortKey(NamedTuple, Generic[T]):
+class SortKey(NamedTuple):
     """A key of the order and of the limits of rows."""
 
-    value: Callable[[T], Any]
+    value: Callable[[Any], Any]
     """None where it is not known."""
     unit: float = 0.0
     """Amount that the table shows as 1; 0 for a text, which has no limits."""
 
-    def amount(self, row: T) -> float | None:
+    def amount(self, row: Any) -> float | None:
         """Return the value in the unit of the table; None where it is not known."""
         value = self.value(row)
         return None if value is None else value / self.unit
 
 
-_NODE_KEYS: Final[dict[str, SortKey[NodeState]]] = {
-    "name": SortKey(lambda node: node.name),
-    "used": SortKey(lambda node: node.used_percent("cpu"), _ONE),
-    "memory": SortKey(lambda node: node.used_percent("memory"), _ONE),
-    "peak": SortKey(lambda node: percent(node.prod_peak.cpu, node.allocatable.cpu), _ONE),
-    "requests": SortKey(lambda node: percent(node.prod_requests.cpu, node.allocatable.cpu), _ONE),
-    "mid": SortKey(lambda node: node.mid.cpu, _CORES),
-    "age": SortKey(lambda node: node.sample_age_seconds, _ONE),
-}
-_POD_KEYS: Final[dict[str, SortKey[PodState]]] = {
-    "name": SortKey(lambda pod: (pod.namespace, pod.name)),
-    "used": SortKey(lambda pod: pod.used.cpu, _CORES),
-    "memory": SortKey(lambda pod: pod.used.memory, _GIB),
-    "requests": SortKey(lambda pod: pod.requests.cpu, _CORES),
-    "slack": SortKey(lambda pod: pod.slack.cpu, _CORES),
-}
-_NAMESPACE_KEYS: Final[dict[str, SortKey[NamespaceState]]] = {
-    "name": SortKey(lambda namespace: namespace.name),
-    "pods": SortKey(lambda namespace: namespace.pods, _ONE),
-    "used": SortKey(lambda namespace: namespace.prod_used.cpu, _CORES),
-    "requests": SortKey(lambda namespace: namespace.prod_requests.cpu, _CORES),
-    "mid": SortKey(lambda namespace: namespace.mid_requests.cpu, _CORES),
-    "held": SortKey(lambda namespace: namespace.mid_held.cpu, _CORES),
-    "quota": SortKey(lambda namespace: namespace.mid_quota.cpu, _CORES),
+KEYS: Final[Mapping[str, Mapping[str, SortKey]]] = {
+    "nodes": {
+        "name": SortKey(lambda node: node.name),
+        "used": SortKey(lambda node: node.used_percent("cpu"), _ONE),
+        "memory": SortKey(lambda node: node.used_percent("memory"), _ONE),
+        "peak": SortKey(lambda node: percent(node.prod_peak.cpu, node.allocatable.cpu), _ONE),
+        "requests": SortKey(lambda node: percent(node.prod_requests.cpu, node.allocatable.cpu), _ONE),
+        "mid": SortKey(lambda node: node.mid.cpu, _CORES),
+        "age": SortKey(lambda node: node.sample_age_seconds, _ONE),
+    },
+    "pods": {
+        "name": SortKey(lambda pod: (pod.namespace, pod.name)),
+        "used": SortKey(lambda pod: pod.used.cpu, _CORES),
+        "memory": SortKey(lambda pod: pod.used.memory, _GIB),
+        "requests": SortKey(lambda pod: pod.requests.cpu, _CORES),
+        "slack": SortKey(lambda pod: pod.slack.cpu, _CORES),
+    },
+    "namespaces": {
+        "name": SortKey(lambda namespace: namespace.name),
+        "pods": SortKey(lambda namespace: namespace.pods, _ONE),
+        "used": SortKey(lambda namespace: namespace.prod_used.cpu, _CORES),
+        "requests": SortKey(lambda namespace: namespace.prod_requests.cpu, _CORES),
+        "mid": SortKey(lambda namespace: namespace.mid_requests.cpu, _CORES),
+        "held": SortKey(lambda namespace: namespace.mid_held.cpu, _CORES),
+        "quota": SortKey(lambda namespace: namespace.mid_quota.cpu, _CORES),
+    },
 }
 
 
@@ -260,18 +262,13 @@ def _quota(namespace: NamespaceState) -> str:
     return cores(namespace.mid_quota.cpu) + ("*" if namespace.mid_quota_is_default else "")
 
 
-KEYS: Final[Mapping[str, Mapping[str, SortKey[Any]]]] = {
-    "nodes": _NODE_KEYS, "pods": _POD_KEYS, "namespaces": _NAMESPACE_KEYS,
-}  # fmt: skip
-
-
 class RowChoice(NamedTuple):
     """Order and limits of the rows, by the flags."""
 
-    key: SortKey[Any]
+    key: SortKey
     descending: bool
-    above: Sequence[tuple[SortKey[Any], float]]
-    below: Sequence[tuple[SortKey[Any], float]]
+    above: Sequence[tuple[SortKey, float]]
+    below: Sequence[tuple[SortKey, float]]
 
     def select(self, rows: Iterable[T]) -> list[T]:
         """Return the rows to show, in order: what is not known comes last, and is neither above nor below a limit."""
@@ -355,7 +352,7 @@ def _choice(options: Namespace) -> RowChoice:
     return RowChoice(keys[name], direction == "desc", *limits)
 
 
-def _limit(flag: str, text: str, keys: Mapping[str, SortKey[Any]]) -> tuple[SortKey[Any], float]:
+def _limit(flag: str, text: str, keys: Mapping[str, SortKey]) -> tuple[SortKey, float]:
     name, _, number = text.partition("=")
     try:
         return keys[name if keys[name].unit else ""], float(number.removesuffix("%"))

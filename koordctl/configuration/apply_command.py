@@ -15,7 +15,7 @@ from apiserver_client import errors, objects, resources
 from fleet.findings import LAST_GOOD_CONFIG
 from fleet.reading import Reader
 from koordctl.cli import command, flags, manifests
-from koordctl.cli.answer import FINE, NOTHING, WRONG_USAGE, Answer
+from koordctl.cli.answer import FINE, NOTHING, Answer
 from koordctl.cli.document import AnswerDocument
 from koordctl.configuration import check_command, diff
 from manager.slo_config import evaluation
@@ -46,10 +46,7 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-    try:
-        text = manifests.read_document(options.file)
-    except manifests.Unusable as error:
-        return command.fail(str(error), WRONG_USAGE)
+    text = manifests.read_document(options.file)
     reading = colocation_document.read_config(text)
     if config_problem.refuses(reading.problems):
         return command.show(options, check_command.answer(options.file, reading))

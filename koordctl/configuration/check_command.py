@@ -11,7 +11,7 @@ from api_types.colocation import document as colocation_document
 from api_types.colocation import problem as config_problem
 from api_types.colocation.problem import Effect
 from koordctl.cli import command, flags, manifests
-from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
+from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, WARNING_SIGN, Answer, Column, Table
 from koordctl.cli.document import AnswerDocument, Part
 
 
@@ -43,10 +43,7 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-    try:
-        reading = colocation_document.read_config(manifests.read_document(options.file))
-    except manifests.Unusable as error:
-        return command.fail(str(error), WRONG_USAGE)
+    reading = colocation_document.read_config(manifests.read_document(options.file))
     return command.show(options, answer(options.file, reading))
 
 

@@ -24,13 +24,14 @@ from koordctl.cli.answer import (
     NOTHING,
     UNKNOWN,
     WARNING_SIGN,
-    WRONG_USAGE,
     Answer,
+    Cell,
     Column,
     Table,
     cores,
     gib,
-    numbers,
+    number,
+    table,
 )
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts, part
 from koordctl.configuration import render_command
@@ -221,30 +222,20 @@ def _honesty(comparison: Comparison) -> Iterator[str]:
 
 
 def _node_table(nodes: Sequence[NodeChange]) -> Table:
-    columns = (
-        Column("NODE"),
-        *numbers("MID CPU", "THEN", "CHANGE", "MID MEMORY", "THEN", "CHANGE", "MID REQ"),
-        Column("PUBLISHED", right=True, wide=True),
-        Column("REASON"),
-        Column(""),
-    )
-    rows = [
-        (
-            node.name,
-            cores(node.before.mid.cpu),
-            cores(node.after.mid.cpu),
-            _signed(node.change.cpu, 1_000),
-            gib(node.before.mid.memory),
-            gib(node.after.mid.memory),
-            _signed(node.change.memory, 2**30),
-            cores(node.mid_requests.cpu),
-            cores(node.published.cpu),
-            node.after.reason,
-            _word(node),
-        )
-        for node in nodes
+    cells: list[Cell[NodeChange]] = [
+        (Column("NODE"), lambda node: node.name),
+        number("MID CPU", lambda node: cores(node.before.mid.cpu)),
+        number("THEN", lambda node: cores(node.after.mid.cpu)),
+        number("CHANGE", lambda node: _signed(node.change.cpu, 1_000)),
+        number("MID MEMORY", lambda node: gib(node.before.mid.memory)),
+        number("THEN", lambda node: gib(node.after.mid.memory)),
+        number("CHANGE", lambda node: _signed(node.change.memory, 2**30)),
+        number("MID REQ", lambda node: cores(node.mid_requests.cpu)),
+        (Column("PUBLISHED", right=True, wide=True), lambda node: cores(node.published.cpu)),
+        (Column("REASON"), lambda node: node.after.reason),
+        (Column(""), _word),
     ]
-    return Table(columns, rows, ["warning" if node.takes else "" for node in nodes])
+    return table(nodes, cells, ["warning" if node.takes else "" for node in nodes])
 
 
 def _word(node: NodeChange) -> str:
@@ -263,9 +254,6 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_NODES_SHOWN: Final = 10
-
-
 PARAMETERS: Final = (
     Argument(["file"], required=False, type=flags.FILE, help="document or ConfigMap manifest; - is standard input"),
     Option(
@@ -273,7 +261,7 @@ PARAMETERS: Final = (
         type=Choice(tuple(presets.PRESETS)),
         help="the document of koordctl config render --preset, instead of a file",
     ),
-    Option(["--nodes"], type=int, default=_NODES_SHOWN, help="most nodes that only gain; 0: all"),
+    Option(["--nodes"], type=int, default=10, help="most nodes that only gain; 0: all"),
     Option(["-l", "--selector"], metavar="LABELS", help="label selector of nodes"),
     *flags.READING,
     flags.SUITE_NAMESPACE,
@@ -282,10 +270,7 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-    try:
-        subject, target = _wanted(options)
-    except command.WrongUsage as error:
-        return command.fail(str(error), WRONG_USAGE)
+    subject, target = _wanted(options)
     return command.run(options, lambda reader, options: compare(reader, options, subject, target))
 
 
@@ -297,10 +282,7 @@ def _wanted(options: Namespace) -> tuple[str, Configuration]:
         data = {names.COLOCATION_CONFIG_KEY: render_command.preset_document(options.preset)}
         subject, outcome = f"preset {options.preset}", evaluation.evaluate(None, data, exists=True)
     else:
-        try:
-            subject, outcome = options.file, manifests.evaluate(options.file)
-        except manifests.Unusable as error:
-            raise command.WrongUsage(str(error)) from error
+        subject, outcome = options.file, manifests.evaluate(options.file)
     if outcome.configuration is None:
         faults = "\n".join(problem.with_effect() for problem in outcome.problems)
         raise command.WrongUsage(f"{subject}: the document is refused\n{faults}")
@@ -316,18 +298,12 @@ def _risk_and_command(options: Namespace) -> tuple[str, str]:
     return presets.EXPECTATIONS[options.preset].risk, apply
 
 
-async def _present(reader: Reader, namespace: str) -> Configuration:
-    outcome = await reader.configuration(namespace, await reader.config_map(namespace))
-    if outcome is None:
-        raise command.nothing_read(reader)
-    if outcome.configuration is not None:
-        return outcome.configuration
-    return strategy.configuration(slo.ColocationConfig())
-
-
 async def compare(reader: Reader, options: Namespace, subject: str, target: Configuration) -> Answer:
     """Compare the present configuration with another one on all nodes. Raises errors.ApiServerError, NotRead."""
-    present = await _present(reader, options.suite_namespace)
+    outcome = await reader.configuration(options.suite_namespace, await reader.config_map(options.suite_namespace))
+    if outcome is None:
+        raise command.nothing_read(reader)
+    present = outcome.configuration or strategy.configuration(slo.ColocationConfig())
     sides = Strategies(present), Strategies(target)
     changes, gated, evicting = [], 0, 0
     async for name, node, metric in reader.pairs(options.selector):

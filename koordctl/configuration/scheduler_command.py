@@ -8,8 +8,8 @@ from typing import Any, Final
 import click
 
 from koordctl.cli import command, flags, manifests
-from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, WRONG_USAGE, Answer, Column, Table
-from koordctl.cli.document import AnswerDocument, Part
+from koordctl.cli.answer import ERROR_SIGN, FINE, NOTHING, OK_SIGN, WARNING_SIGN, Answer, Column, Table
+from koordctl.cli.document import AnswerDocument, Part, part
 from scheduler_plugin.config import checking
 from scheduler_plugin.config.checking import CheckedDocument
 
@@ -47,10 +47,8 @@ def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
         checked = checking.check(manifests.read(options.file))
-    except manifests.Unusable as error:
-        return command.fail(str(error), WRONG_USAGE)
     except checking.NotADocument as error:
-        return command.fail(f"{options.file}: {error}", WRONG_USAGE)
+        raise command.WrongUsage(f"{options.file}: {error}") from None
     return command.show(options, answer(options.file, checked))
 
 
@@ -68,12 +66,11 @@ def answer(file: str, checked: list[CheckedDocument]) -> Answer:
             styles += [style] * len(lines)
     columns = [Column(title) for title in ("", "DOCUMENT", "RESULT", "PROBLEM")]
     documents = [
-        CheckedSchedulerConfig(
+        part(
+            CheckedSchedulerConfig,
+            document.result,
             document=document.where or file,
             valid=document.result.effective is not None,
-            problems=document.result.problems,
-            advice=document.result.advice,
-            effective=document.result.effective,
         )
         for document in checked
     ]

@@ -90,7 +90,6 @@ def run(options: Namespace) -> int:
         scenario = recorded_cluster.to_scenario(_recording(options), _play(options))
         outcomes = {name: _outcome(scenario, name, loaded, options.seed) for name, loaded in configurations.items()}
     except (
-        command.WrongUsage,
         recorded_cluster.BadRecording,
         loader.InvalidConfiguration,
         kube_scheduler_model.CannotModel,

@@ -15,7 +15,7 @@ from apiserver_client import objects, resources
 from fleet.findings import LAST_GOOD_CONFIG
 from fleet.reading import Reader
 from koordctl.cli import command, flags, manifests
-from koordctl.cli.answer import FINE, NOTHING, WRONG_USAGE, Answer, Column, Table
+from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
 from koordctl.cli.document import AnswerDocument, Part
 from manager.cache import store
 from manager.node_metric import spec
@@ -104,10 +104,7 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-    try:
-        evaluated = None if options.config is None else manifests.evaluate(options.config)
-    except manifests.Unusable as error:
-        return command.fail(str(error), WRONG_USAGE)
+    evaluated = None if options.config is None else manifests.evaluate(options.config)
     return command.run(options, lambda reader, options: _explain(reader, options, evaluated))
 
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from api_types import names
-from api_types.kubernetes import pods, quantities, times
+from api_types.kubernetes import pods, times
 from fleet import pod_state
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.pod_state import PodState
 from fleet.wire import WireCondition
-from koordctl.cli.answer import Answer, Column, Table, age, core_count, gib
+from koordctl.cli.answer import Answer, Cell, Column, Table, age, core_count, gib, number, table
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts, part
-from koordctl.explain.room import Room
+from koordctl.explain.room import Room, shown
 
 KUBE_SCHEDULER: Final = "kube-scheduler"
 _LONGEST_MESSAGE: Final = 8_000
@@ -88,27 +88,13 @@ def _nearest_mid(reason: str, count: int, mid: Amounts, nodes: Sequence[NodeStat
     most, name = max(too_little if len(too_little) >= count else amounts)
     short = request - most
     if short <= 0:
-        return Miss(name, f"{name} has {_shown(resource, most)} left now: enough")
-    text = f"{name} has {_shown(resource, most)} left, short by {_shown(resource, short)}"
+        return Miss(name, f"{name} has {shown(resource, most)} left now: enough")
+    text = f"{name} has {shown(resource, most)} left, short by {shown(resource, short)}"
     return Miss(name, text)
-
-
-def _fits_if(name: str, resource: str, amount: int) -> str:
-    """Return the request that fits; empty where nothing is left that is shown."""
-    fits = _shown(resource, amount)
-    return "" if fits in ("0.0 cores", "0 MiB") else f"the pod requested at most {fits} of {resource} ({name} now)"
 
 
 def _amount(amounts: Amounts, resource: str) -> int | None:
     return amounts.cpu if resource == names.MID_CPU else amounts.memory
-
-
-def _shown(resource: str, amount: float) -> str:
-    """Format an amount, of memory rounded down."""
-    if resource in (names.MID_CPU, names.CPU):
-        return f"{core_count(amount)} cores"
-    tenths = 10 * int(amount) // 2**30
-    return f"{tenths / 10:.1f} GiB" if tenths else f"{int(amount) // 2**20} MiB"
 
 
 def _recorded_groups(rejected: Nodes, estimate: Mapping[str, int], mid: Amounts) -> Iterator[Group]:
@@ -160,9 +146,10 @@ def _short_of_mid(name: str, inputs: Mapping[str, Any], mid: Amounts) -> Iterato
         left, request = remaining.get(resource), _amount(mid, resource)
         if left is not None and request and left < request:
             amount = max(int(left), 0)
-            missing = _shown(resource, int(request) - amount)
-            text = f"{name} has {_shown(resource, amount)} left by its newest report, short by {missing}"
-            fits = "" if inputs.get("midClosed") else _fits_if(name, resource, amount)
+            missing = shown(resource, int(request) - amount)
+            text = f"{name} has {shown(resource, amount)} left by its newest report, short by {missing}"
+            is_nothing = shown(resource, amount) in ("0.0 cores", "0 MiB")
+            fits = "" if inputs.get("midClosed") or is_nothing else str(Room(name, {resource: amount}))
             yield 100 * (request - amount) / request, Miss(name, text, fits)
 
 
@@ -233,11 +220,7 @@ class ExplainedPod:
     @property
     def mid_requests(self) -> Amounts:
         """Return what the pod requests of Mid resources."""
-        try:
-            requests = quantities.known(pods.requests(self.pod.spec))
-        except quantities.InvalidQuantity:
-            return UNKNOWN
-        return Amounts(requests.get(names.MID_CPU, 0), requests.get(names.MID_MEMORY, 0))
+        return pod_state.read_requests(self.pod)[1]
 
 
 def answer(explained: ExplainedPod, most_nodes: int, notes: Sequence[str] = ()) -> Answer:
@@ -250,14 +233,14 @@ def answer(explained: ExplainedPod, most_nodes: int, notes: Sequence[str] = ()) 
     columns = (Column("NODES", right=True), Column("WHY NOT"), Column("NEAREST MISS"), Column("SOURCE"))
     rows = [(str(group.nodes), group.reason, group.nearest.text, group.source) for group in rejections]
     tables = [Table(columns, rows)] if rows else []
-    shown = nodes[: most_nodes or None]
-    if shown:
-        tables.append(_node_table(shown))
+    first = nodes[: most_nodes or None]
+    if first:
+        tables.append(_node_table(first))
     fits = [group.nearest.fits_if for group in rejections if group.nearest.fits_if]
     fits += map(str, explained.rooms[:_MOST_ROOMS])
     tail = []
-    if len(shown) < len(nodes):
-        tail.append(f"and {len(nodes) - len(shown)} more nodes (--nodes 0 shows all)")
+    if len(first) < len(nodes):
+        tail.append(f"and {len(nodes) - len(first)} more nodes (--nodes 0 shows all)")
     if fits and not explained.state.node:
         tail.append(f"it would fit if {'; or if '.join(fits)}")
     tail += [f"eviction: {sentence}" for sentence in explained.eviction]
@@ -332,14 +315,10 @@ def _requests(explained: ExplainedPod) -> str:
 
 
 def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:
-    columns = (Column("NODE"), Column("RESULT"), Column("SCORE", right=True), Column("WHY"))
-    rows = [
-        (
-            str(node.get("node")),
-            str(node.get("result")),
-            "-" if node.get("score") is None else str(node.get("score")),
-            str(node.get("sentence")),
-        )
-        for node in nodes
+    cells: list[Cell[Mapping[str, Any]]] = [
+        (Column("NODE"), lambda node: str(node.get("node"))),
+        (Column("RESULT"), lambda node: str(node.get("result"))),
+        number("SCORE", lambda node: "-" if node.get("score") is None else str(node.get("score"))),
+        (Column("WHY"), lambda node: str(node.get("sentence"))),
     ]
-    return Table(columns, rows)
+    return table(nodes, cells)

@@ -14,9 +14,9 @@ import msgspec
 from click import Argument, Option
 
 from api_types import names
-from api_types.kubernetes import pods, quantities
+from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources, session
-from fleet import mid_explanation, port_forward, wire
+from fleet import mid_explanation, pod_state, port_forward, wire
 from fleet.findings import SCHEDULER
 from fleet.node_state import NodeState
 from fleet.port_forward import CannotForward, PodPort
@@ -32,7 +32,6 @@ from scheduler_plugin.decisions import pages
 from scheduler_plugin.settings import SchedulerPluginSettings
 
 _DEBUG_PORT: Final[int] = SchedulerPluginSettings.model_fields["debug_port"].default
-_NODES_SHOWN: Final = 10
 _MOST_READ: Final = 5
 """Nodes that are read: those with the least missing by their reports."""
 
@@ -65,7 +64,7 @@ PARAMETERS: Final = (
         shell_complete=flags.names_of_cluster("namespaces"),
         help="namespace of the pod (default: that of the context)",
     ),
-    Option(["--nodes"], type=int, default=_NODES_SHOWN, help="most nodes of the decision; 0: all"),
+    Option(["--nodes"], type=int, default=10, help="most nodes of the decision; 0: all"),
     *flags.READING,
     flags.SUITE_NAMESPACE,
 )
@@ -86,7 +85,12 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
         raise errors.DecodeError(f"pod {name.namespace}/{name.name}: {error}") from error
     record = await _record(options, reader, name)
     nodes = () if subject.spec.node_name else await reader.nodes()
-    fitting = await _rooms(options, reader, raw, conditions, nodes or ())
+    fitting: Sequence[room.Room] = ()
+    if any(pod.INSUFFICIENT in (condition.message or "") for condition in conditions):
+        with reader.attempt("nodes"):
+            limits = await reader.usage_limits(options.suite_namespace)
+            wanted = dict(zip(names.MID_RESOURCES, pod_state.read_requests(subject)[1], strict=True))
+            fitting = await rooms(reader.api, raw, room.nearest(wanted, nodes or (), limits))
     explained = pod.ExplainedPod(
         subject,
         reader.now,
@@ -99,24 +103,6 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
     )
     unread = command.missing_rights(reader)
     return pod.answer(explained, max(options.nodes, 0), [*record.lacks, *unread])
-
-
-async def _rooms(
-    options: Namespace,
-    reader: Reader,
-    raw: Mapping[str, Any],
-    conditions: Sequence[wire.WireCondition],
-    nodes: Sequence[NodeState],
-) -> Sequence[room.Room]:
-    """Return what would fit by requests, where kube-scheduler wrote that they are insufficient."""
-    if not any(pod.INSUFFICIENT in (condition.message or "") for condition in conditions):
-        return ()
-    with contextlib.suppress(quantities.InvalidQuantity), reader.attempt("nodes"):
-        requests = pods.requests(msgspec.convert(raw["spec"], pods.PodSpec))
-        limits = await reader.usage_limits(options.suite_namespace)
-        wanted = {mid: requests.get(mid) for mid in names.MID_RESOURCES}
-        return await rooms(reader.api, raw, room.nearest(wanted, nodes, limits))
-    return ()
 
 
 async def rooms(api: session.Session, raw: Mapping[str, Any], near: Iterable[NodeState]) -> Sequence[room.Room]:
@@ -181,8 +167,7 @@ async def _eviction(reader: Reader, node_name: str) -> Sequence[str]:
     with reader.attempt(f"nodes/{node_name}"):
         node = store.with_mid_status(await objects.get(reader.api, resources.NODES, node_name, decode=pods.Node))
         metric = await objects.get(reader.api, resources.NODE_METRICS, node_name, decode=wire.WireNodeMetric)
-        policy = decision.spec_policy(metric)
-        sentences = await mid_explanation.explain_eviction(reader.api, node, metric, policy, reader.now)
+        sentences = await mid_explanation.explain_eviction(reader.api, node, metric, reader.now)
         decided = decision.decide_by_spec(node, metric, reader.now)
         if sentences or decided is None or decided.action is not Action.CALCULATE:
             return sentences

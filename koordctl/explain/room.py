@@ -29,14 +29,18 @@ class Room(NamedTuple):
 
     def __str__(self) -> str:
         """Return the claim as a part of a sentence."""
-        amounts = " and ".join(f"{_shown(name, amount)} of {name}" for name, amount in self.at_most.items())
+        amounts = " and ".join(f"{shown(name, amount)} of {name}" for name, amount in self.at_most.items())
         return f"the pod requested at most {amounts} ({self.node} now)"
 
 
-def _shown(name: str, amount: int) -> str:
-    if name in (names.CPU, names.MID_CPU):
+def shown(resource: str, amount: float) -> str:
+    """Format an amount, of memory rounded down."""
+    if resource in (names.CPU, names.MID_CPU):
         return f"{core_count(amount)} cores"
-    return f"{amount // _MIB} MiB" if name in (names.MEMORY, names.MID_MEMORY) else str(amount)
+    if resource not in (names.MEMORY, names.MID_MEMORY):
+        return str(amount)
+    tenths = 10 * int(amount) // 2**30
+    return f"{tenths / 10:.1f} GiB" if tenths else f"{int(amount) // _MIB} MiB"
 
 
 def room(pod: Document, node: Document, on_node: Iterable[Document], state: NodeState) -> Room | None:

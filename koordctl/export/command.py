@@ -27,11 +27,6 @@ def k9s_text() -> str:
     return _HEAD + yaml_text.dump({"plugins": {name: _entry(*rest) for name, *rest in _ENTRIES}})
 
 
-def k9s_words() -> list[list[str]]:
-    """Return the words after `koordctl` of each entry of the plugin file."""
-    return [command.split() for *_, command in _ENTRIES]
-
-
 def _entry(key: str, description: str, scope: str, command: str) -> dict[str, Any]:
     shown = f'koordctl {command} --context "$CONTEXT" 2>&1 | less -R'
     return {

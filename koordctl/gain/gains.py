@@ -8,8 +8,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Column, Table, numbers
-from koordctl.cli.document import AnswerDocument, Part
+from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Cell, Column, Table, number, numbers, table
+from koordctl.cli.document import AnswerDocument, Part, part
 
 PROMISED: Final = 0.01
 """Share of the forecasts that usage may exceed, as `calibrated` promises."""
@@ -143,11 +143,6 @@ class Gain:
     missing: Sequence[str] = ()
     """What the source does not have, a sentence each."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Check whether nothing about Mid resources was found."""
-        return not self.offered.cpu and not self.offered.memory and not self.namespaces
-
     def total(self, what: str) -> GainSums:
         """Return the sum of `requested` or `used` over the namespaces."""
         amounts = [getattr(use, what) for use in self.namespaces.values()]
@@ -161,14 +156,14 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 def answer(gain: Gain) -> Answer:
     """Return the answer of the command."""
-    over_time = gain.seconds > 0
+    is_empty = not gain.offered.cpu and not gain.offered.memory and not gain.namespaces
     return Answer(
         document(gain),
         [_namespace_table(gain), *([_forecast_table(gain)] if gain.forecasts else [])],
         [f"namespace/{name}" for name in ordered(gain)],
         [title(gain), "", *summary(gain)],
         notes=[f"not shown: {sentence}" for sentence in gain.missing],
-        exit_code=NOTHING if over_time and gain.is_empty else FINE,
+        exit_code=NOTHING if gain.seconds > 0 and is_empty else FINE,
     )
 
 
@@ -243,27 +238,21 @@ def _namespace_table(gain: Gain) -> Table:
 
 
 def _forecast_table(gain: Gain) -> Table:
-    columns = [Column("PREDICTOR"), Column("RESOURCE"), *numbers("EXCEEDED", "PROMISED", "SAVED")]
-    rows = [
-        (
-            forecast.predictor,
-            forecast.resource,
-            f"{100 * forecast.violation_ratio:.2f}%",
-            UNKNOWN if forecast.promised is None else f"{100 * forecast.promised:g}%",
-            f"{100 * forecast.savings_ratio:.0f}%",
-        )
-        for forecast in gain.forecasts
+    cells: list[Cell[PredictorGain]] = [
+        (Column("PREDICTOR"), lambda forecast: forecast.predictor),
+        (Column("RESOURCE"), lambda forecast: forecast.resource),
+        number("EXCEEDED", lambda forecast: f"{100 * forecast.violation_ratio:.2f}%"),
+        number("PROMISED", lambda forecast: UNKNOWN if forecast.promised is None else f"{100 * forecast.promised:g}%"),
+        number("SAVED", lambda forecast: f"{100 * forecast.savings_ratio:.0f}%"),
     ]
-    return Table(columns, rows, ["warning" if forecast.is_too_low else "" for forecast in gain.forecasts])
+    return table(gain.forecasts, cells, ["warning" if forecast.is_too_low else "" for forecast in gain.forecasts])
 
 
 def document(gain: Gain) -> GainDocument:
     """Return the answer for JSON."""
-    return GainDocument(
-        source=gain.source,
-        seconds=gain.seconds,
-        manager_seconds=gain.manager_seconds,
-        agent_seconds=gain.agent_seconds,
+    return part(
+        GainDocument,
+        gain,
         unit="hours" if gain.seconds else "now",
         offered=_wire(gain, gain.offered),
         requested=_wire(gain, gain.total("requested")),

@@ -130,7 +130,9 @@ async def send(
                 "status": wire,
             }
             try:
-                stored = await objects.replace_status(api, resources.NODE_METRICS, node_name, body, decode=Envelope)
+                stored = await objects.replace(
+                    api, resources.NODE_METRICS, node_name, body, subresource="status", decode=Envelope
+                )
             except errors.Conflict:
                 newest = await objects.get(api, resources.NODE_METRICS, node_name, decode=Envelope)
                 resource_version = newest.metadata.resource_version

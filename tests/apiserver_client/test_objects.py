@@ -1,6 +1,7 @@
 """One function for each verb: its request and its result."""
 
 import collections
+import functools
 import tracemalloc
 
 import msgspec
@@ -40,7 +41,7 @@ async def test_an_object_is_a_dictionary_unless_a_type_is_asked_for(server):
     ("write", "method", "path", "content_type"),
     [
         (objects.replace, "PUT", NODE_METRIC, "application/json"),
-        (objects.replace_status, "PUT", NODE_METRIC + "/status", "application/json"),
+        (functools.partial(objects.replace, subresource="status"), "PUT", NODE_METRIC + "/status", "application/json"),
         (objects.merge_patch, "PATCH", NODE_METRIC, "application/merge-patch+json"),
         (objects.merge_patch_status, "PATCH", NODE_METRIC + "/status", "application/merge-patch+json"),
     ],
@@ -255,7 +256,7 @@ async def test_an_error_has_verb_and_resource(server):
     server.on("PUT", NODE_METRIC + "/status", apiserver.status(403, "Forbidden", "no access"))
     async with server.session() as api:
         with pytest.raises(errors.Forbidden) as caught:
-            await objects.replace_status(api, resources.NODE_METRICS, "n1", {})
+            await objects.replace(api, resources.NODE_METRICS, "n1", {}, subresource="status")
     call = caught.value.call
     assert (call.verb, call.resource, call.group) == ("update", "nodemetrics/status", "slo.koordinator.sh")
 

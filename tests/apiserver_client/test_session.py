@@ -264,7 +264,7 @@ async def test_a_warning_of_the_apiserver_is_logged_once(server, caplog):
     async with server.session() as api:
         with caplog.at_level(logging.WARNING, logger="apiserver_client"):
             for _ in range(3):
-                await objects.replace_status(api, resources.NODES, "n", {})
+                await objects.replace(api, resources.NODES, "n", {}, subresource="status")
     assert len(caplog.messages) == 1
     assert "unknown field" in caplog.text
 

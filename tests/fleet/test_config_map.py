@@ -9,7 +9,6 @@ import pytest
 from apiserver_client import errors, session
 from fleet.reading import Reader
 from koordctl.check import reading
-from manager.slo_config import evaluation
 from tests.fakes import cluster
 
 NAMESPACE, NAME = "koordinator-system", "my-config"
@@ -45,7 +44,7 @@ async def test_the_name_is_an_argument_of_the_manager(arguments):
         installed = await reader.installation(NAMESPACE)
         assert await reader.config_map(NAMESPACE) == NAME
     assert installed.config_map == NAME
-    assert "colocation is on" in evaluation.summary(installed.outcome, kept_in=installed.kept_in)
+    assert "colocation is on" in installed.configuration
     assert f"get configmaps {NAME} in NAMESPACE" in map(str, reading.with_config_map(reading.VIEWER, NAME))
 
 
