@@ -186,8 +186,12 @@ def node_findings(node: NodeState, usage_limits: Mapping[str, float]) -> Iterato
             yield Finding(kind, about, ": ".join(filter(None, (node_condition.reason, node_condition.message))))
 
 
-def configuration_findings(outcome: evaluation.ConfigOutcome, nodes: Iterable[NodeState] = ()) -> Iterator[Finding]:
+def configuration_findings(
+    outcome: evaluation.ConfigOutcome | None, nodes: Iterable[NodeState] = ()
+) -> Iterator[Finding]:
     """Yield the findings about the document; its absence is an error while Mid pods run."""
+    if outcome is None:
+        return
     problems = [problem.with_effect() for problem in outcome.problems]
     code = evaluation.reason(outcome)
     if code == evaluation.ABSENT:
