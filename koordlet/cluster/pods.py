@@ -11,7 +11,7 @@ import collections
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
@@ -19,6 +19,8 @@ from api_types.kubernetes import priority_and_qos as pq
 from api_types.mid_pods import cpu_limits
 from api_types.node_metric import types as node_metric
 from koordlet.prediction.allocation import ChargedPod, WholeAmounts
+
+_EXCLUSIVE: Final = (pq.QoSClass.LSE, pq.QoSClass.LSR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +36,14 @@ class PodOnNode(ChargedPod):
     """Hash of the static pod that this pod claims to mirror, None where it claims none."""
     mid: cpu_limits.ResizablePod | None = None
     """What may be resized of it, None where its priority is not Mid."""
-    is_best_effort: bool = False
-    """Whether Kubernetes counts it as BestEffort."""
     has_started: bool = True
     """Whether every main container was started at least once."""
     is_waiting: bool = False
     """Whether a main container waits to be started."""
     whole_cpus: Mapping[str, int] = field(default_factory=dict)
     """Container id -> CPUs that the kubelet's static CPU manager gives to it alone, where the node has that policy."""
-
-    @property
-    def exclusive_cpu_millis(self) -> int:
-        """Return the CPU that Koordinator's labels reserve for the pod alone."""
-        return self.cpu_request_millis if self.qos_class in (pq.QoSClass.LSE, pq.QoSClass.LSR) else 0
+    exclusive_cpu_millis: int = 0
+    """CPU that Koordinator's labels reserve for the pod alone."""
 
 
 def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
@@ -74,10 +71,10 @@ def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
             if status.container_id
         ),
         static_uid=_static_uid(pod, node_name),
-        is_best_effort=pq.kube_qos(pod) is pq.KubeQoS.BEST_EFFORT,
         mid=cpu_limits.resizable_pod(pod),
         has_started=_has_started(pod),
         is_waiting=_is_waiting(pod),
+        exclusive_cpu_millis=requests.get(names.CPU, 0) if pq.raw_qos_class(pod) in _EXCLUSIVE else 0,
         whole_cpus=_whole_cpus(pod) if pq.kube_qos(pod) is pq.KubeQoS.GUARANTEED else {},
     )
 

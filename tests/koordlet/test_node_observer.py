@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from api_types.colocation import controller_config
 from api_types.kubernetes import quantities
-from api_types.kubernetes.priority_and_qos import PriorityClass, QoSClass
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.node_metric import types as node_metric
 from koordlet import agent as agents
 from koordlet.agent import Agent
@@ -71,19 +71,13 @@ def page_of(node):
 
 @pytest.mark.parametrize("version", [V1, V2])
 @pytest.mark.parametrize(
-    ("cpus", "qos", "offer"),
-    [
-        ("0-11", QoSClass.LS, 400),
-        ("0-15", QoSClass.LS, 11_000),
-        ("0-15", QoSClass.LSE, 400),
-        ("0-9", QoSClass.LS, 11_000),
-    ],
+    ("cpus", "by_label", "offer"), [("0-11", 0, 400), ("0-15", 0, 11_000), ("0-15", 12_000, 400), ("0-9", 0, 11_000)]
 )
-def test_idle_exclusive_cpus_are_nothing_that_mid_could_use(tmp_path, version, cpus, qos, offer):
+def test_idle_exclusive_cpus_are_nothing_that_mid_could_use(tmp_path, version, cpus, by_label, offer):
     """Of 16 CPUs 12 belong to a pod that uses 1.5; the Burstable pod uses 2.6 of the other 4."""
     container = "a" * 64
     db = bound_pod(
-        "db", cpu_request_millis=12_000, cpu_limit_millis=12_000, qos_class=qos,
+        "db", cpu_request_millis=12_000, cpu_limit_millis=12_000, exclusive_cpu_millis=by_label,
         container_ids=frozenset({container}), whole_cpus={container: 12},
     )  # fmt: skip
     spec = {"predictPolicy": {"coldStartPeriodSeconds": 30}}

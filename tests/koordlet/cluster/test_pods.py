@@ -226,6 +226,15 @@ def test_a_complete_list_drops_what_it_does_not_name_and_marks_the_table_synced(
     table.drop("ns", "never seen")
 
 
+@pytest.mark.parametrize(("label", "millis"), [("LSR", 2000), ("LSE", 2000), ("LS", 0), (None, 0)])
+def test_only_a_label_of_koordinator_makes_the_cpus_of_a_guaranteed_pod_exclusive(label, millis):
+    resources = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "2", "memory": "1Gi"}}
+    written = pod(containers=[{"name": "c", "resources": resources}])
+    metadata = msgspec.structs.replace(written.metadata, labels={"koordinator.sh/qosClass": label} if label else None)
+    written = msgspec.structs.replace(written, metadata=metadata)
+    assert pods_on_node.describe(written).exclusive_cpu_millis == millis
+
+
 def test_an_unreadable_amount_is_not_charged_and_hides_nothing_else_of_its_pod():
     odd = {"cpu": "2".zfill(65), "memory": "1e30", "kubernetes.io/mid-cpu": "x", "kubernetes.io/mid-memory": "5e0003"}
     found = pods_on_node.describe(pod(containers=[{"name": "c", "resources": {"requests": odd, "limits": odd}}]))
