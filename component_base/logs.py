@@ -6,8 +6,12 @@ import enum
 import logging
 import sys
 import time
+from collections.abc import Sequence
+from typing import Final
 
 from pythonjsonlogger.json import JsonFormatter
+
+_MOST_NAMED: Final = 5
 
 
 class LogFormat(enum.StrEnum):
@@ -46,3 +50,9 @@ def configure(log_format: LogFormat, level: LogLevel) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.value.upper())
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each request has no information for an operator
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

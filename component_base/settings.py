@@ -18,6 +18,7 @@ import yaml
 from pydantic_core import PydanticUndefined
 
 from api_types.wire_model import without_credentials
+from component_base import logs
 
 ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
 
@@ -42,6 +43,17 @@ class Settings(pydantic.BaseModel):
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation in {int, float}:
             raise ValueError("want a number")
         return value
+
+
+class ProcessSettings(Settings):
+    """Settings of every program that talks to an API server."""
+
+    kubeconfig: str = ""
+    """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
+    log_format: logs.LogFormat = logs.LogFormat.TEXT
+    """Format of log lines: text or json."""
+    log_level: logs.LogLevel = logs.LogLevel.INFO
+    """Lowest level that is logged: debug, info, warning or error."""
 
 
 def _kebab(field: str) -> str:

@@ -117,15 +117,12 @@ def read_strategy(text: str) -> tuple[slo.ColocationStrategy | None, tuple[Probl
     document = _object(text, slo.ColocationStrategy, collected)
     problems = collected.with_rest()
     if config_problem.refuses(problems):
+        ignored = {Effect.DOCUMENT_REFUSED: Effect.LAYER_IGNORED}
         return None, tuple(
-            dataclasses.replace(problem, effect=_without_document(problem.effect)) for problem in problems
+            dataclasses.replace(problem, effect=ignored.get(problem.effect, problem.effect)) for problem in problems
         )
     strategy = slo.ColocationStrategy.model_validate(document)
     return strategy, (*problems, *colocation_advice.strategy_advice(strategy))
-
-
-def _without_document(effect: Effect) -> Effect:
-    return Effect.LAYER_IGNORED if effect is Effect.DOCUMENT_REFUSED else effect
 
 
 def _object(text: str, model: type[pydantic.BaseModel], problems: _Problems) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from api_types import names
 from api_types.kubernetes import quantities
 
 Resources = dict[str, int]
-_Exact = dict[str, int | Decimal]
 QuantityMap = dict[str, str | int | float]
 MOST_ANNOTATION_BYTES: Final = 16 * 1024
 """Longest annotation that is decoded. The apiserver accepts 256 KiB, which a node or a tenant may write at will."""
@@ -97,7 +96,7 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True):
 
 
 class ObjectCondition(msgspec.Struct, rename="camel", frozen=True):
-    """A condition of a pod's status."""
+    """A condition of the status of a pod or a report."""
 
     type: str = ""
     status: str = ""
@@ -233,47 +232,39 @@ def units(wire: QuantityMap | None) -> Resources:
     return {name: quantities.resource_units(name, value) for name, value in (wire or {}).items()}
 
 
-def _add(total: _Exact, more: Mapping[str, int | Decimal]) -> None:
+def _add(total: quantities.Exact, more: Mapping[str, int | Decimal]) -> None:
     for name, value in more.items():
         total[name] = total.get(name, 0) + value
 
 
-def _raise_to(total: _Exact, peak: Mapping[str, int | Decimal]) -> None:
-    for name, value in peak.items():
-        total[name] = max(total.get(name, 0), value)
+def _raise_to(total: quantities.Exact, peak: quantities.Exact) -> None:
+    total.update((name, max(total.get(name, 0), value)) for name, value in peak.items())
 
 
 def _is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
-def _effective(main: Iterable[_Exact], init: Iterable[tuple[_Exact, bool]]) -> _Exact:
+def _total(spec: PodSpec, read: Callable[[ResourceRequirements], QuantityMap | None]) -> quantities.Exact:
     """Compute the effective sum: containers + sidecars, at least each init container with the sidecars before it.
 
-    Source: Kubernetes documentation, "Sidecar containers", resource sharing within containers.
+    What the pod states as a whole counts instead. Source: Kubernetes documentation, "Sidecar containers", resource
+    sharing within containers.
     """
-    total: _Exact = {}
-    for amounts in main:
-        _add(total, amounts)
-    sidecars: _Exact = {}
-    init_peak: _Exact = {}
-    for amounts, is_sidecar in init:
+    total: quantities.Exact = {}
+    for container in spec.containers:
+        _add(total, quantities.exact(read(container.resources)))
+    sidecars: quantities.Exact = {}
+    init_peak: quantities.Exact = {}
+    for init in spec.init_containers or ():
         # What it does not want is not above the final sum. To copy it for each of thousands of sidecars takes seconds.
-        running = {name: sidecars.get(name, 0) + value for name, value in amounts.items()}
-        if is_sidecar:
+        stated = quantities.exact(read(init.resources)).items()
+        running = {name: sidecars.get(name, 0) + value for name, value in stated}
+        if _is_sidecar(init):
             sidecars.update(running)
         _raise_to(init_peak, running)
     _add(total, sidecars)
     _raise_to(total, init_peak)
-    return total
-
-
-def _total(spec: PodSpec, read: Callable[[ResourceRequirements], QuantityMap | None]) -> _Exact:
-    """Return the effective sum, or what the pod states as a whole."""
-    total = _effective(
-        (quantities.exact(read(container.resources)) for container in spec.containers),
-        ((quantities.exact(read(init.resources)), _is_sidecar(init)) for init in spec.init_containers or ()),
-    )
     for name, value in quantities.exact(read(spec.resources or _NOTHING)).items():
         if name in (names.CPU, names.MEMORY) or name.startswith("hugepages-"):
             total[name] = value
@@ -344,7 +335,6 @@ def _statuses(pod: Pod) -> Mapping[str, ContainerStatus]:
 
 
 def _largest(lists: Iterable[QuantityMap | None]) -> QuantityMap:
-    """Return the largest quantity of each resource."""
     largest: QuantityMap = {}
     sizes: dict[str, int | Decimal] = {}
     for wire in lists:

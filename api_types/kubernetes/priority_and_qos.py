@@ -141,12 +141,13 @@ def priority_class(pod: pods.Pod) -> PriorityClass:
     stated = class_of_priority(pod.spec.priority)
     if stated or (pod.spec.priority or 0) > BANDS[PriorityClass.MID].highest:
         return stated or PriorityClass.PROD
-    if _requests_mid(pod.spec):
+    if requests_mid(pod.spec):
         return PriorityClass.MID
     return PriorityClass.BATCH if kube_qos(pod) is KubeQoS.BEST_EFFORT else PriorityClass.PROD
 
 
-def _requests_mid(spec: pods.PodSpec) -> bool:
+def requests_mid(spec: pods.PodSpec) -> bool:
+    """Return whether a pod requests Mid resources, whatever its class."""
     requests = pods.requests(spec)
     return any(requests.get(name, 0) > 0 for name in names.MID_RESOURCES)
 

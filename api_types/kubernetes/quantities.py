@@ -105,7 +105,8 @@ def exact_resource_units(resource: str, quantity: Quantity) -> int | Decimal:
 def resource_units(resource: str, quantity: Quantity) -> int:
     """Convert a quantity, rounded up, to this project's unit of the resource.
 
-    That is milli-cores for native cpu, and base units for others. Raises InvalidQuantity.
+    That is milli-cores for native cpu, and base units for others: bytes, and milli-cores for mid-cpu and batch-cpu.
+    Raises InvalidQuantity.
     """
     units = exact_resource_units(resource, quantity)
     return units if type(units) is int else round_up(Decimal(units))
@@ -114,11 +115,6 @@ def resource_units(resource: str, quantity: Quantity) -> int:
 def cpu_millis(quantity: Quantity) -> int:
     """Convert a native `cpu` quantity to milli-cores, rounded up. Raises InvalidQuantity."""
     return resource_units("cpu", quantity)
-
-
-def whole_units(quantity: Quantity) -> int:
-    """Convert a quantity to base units (bytes; milli-cores for mid-cpu and batch-cpu). Raises InvalidQuantity."""
-    return resource_units("", quantity)
 
 
 UNKNOWN: Final = MOST
@@ -165,11 +161,6 @@ def rounded(total: Exact) -> dict[str, int]:
 def format_cpu_millis(cpu_millis: int) -> str:
     """Format native cpu: 1450 -> "1450m", 2000 -> "2"."""
     return f"{cpu_millis}m" if cpu_millis % 1000 else str(cpu_millis // 1000)
-
-
-def format_bytes(memory_bytes: int) -> str:
-    """Format a byte count as the plain integer, which is exact without rounding."""
-    return str(memory_bytes)
 
 
 def format_units(resource: str, units: int) -> str:

@@ -164,12 +164,10 @@ def _as_it_is(_pair: ResourcePair, value: Any) -> Any:
 
 
 def _mid_text(pair: ResourcePair, native: Any) -> Any:
-    """Return a native quantity as one of the Mid resource."""
     if pair.native == names.CPU:
         return str(quantities.cpu_millis(native))
-    return native if quantities.parse(native) == (whole := quantities.whole_units(native)) else str(whole)
+    return native if quantities.parse(native) == (whole := quantities.resource_units(pair.mid, native)) else str(whole)
 
 
 def _native_text(pair: ResourcePair, mid: Any) -> Any:
-    """Return a whole quantity of the Mid resource as a native one."""
-    return quantities.format_cpu_millis(quantities.whole_units(mid)) if pair.native == names.CPU else mid
+    return quantities.format_cpu_millis(quantities.resource_units(pair.mid, mid)) if pair.native == names.CPU else mid

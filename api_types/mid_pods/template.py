@@ -33,7 +33,7 @@ def is_mid(template: Mapping[str, Any], mid_classes: Collection[str] = MID_CLASS
     The priority is absent in manifests: the API server adds it. A label only lowers the class: it counts where the
     priority is in no band and not above Mid, or no class is given. Raises RulesRefused.
     """
-    labels = mapping(_metadata(template).get("labels"), "metadata.labels")
+    labels = mapping(mapping(template.get("metadata"), "metadata").get("labels"), "metadata.labels")
     spec = _spec(template)
     is_labelled = bool(labels.get(names.LABEL_PRIORITY_CLASS) == PriorityClass.MID.value)
     priority = spec.get("priority")
@@ -98,10 +98,6 @@ def _limited_container(container: object, place: str, *, native_limits: bool) ->
     document = mapping(container, place)
     limited_resources = resources.limited(document.get("resources"), place, native_limits=native_limits)
     return {**document, "resources": limited_resources} if limited_resources else dict(document)
-
-
-def _metadata(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(template.get("metadata"), "metadata")
 
 
 def _spec(template: Mapping[str, Any]) -> Mapping[str, Any]:

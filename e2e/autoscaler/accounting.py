@@ -119,7 +119,7 @@ def _works(pod: Object) -> bool:
 
 def _mid_cores(pod: Object) -> float:
     (container,) = pod["spec"]["containers"]
-    return quantities.whole_units(container["resources"]["requests"][MID_CPU]) / 1000
+    return quantities.resource_units(MID_CPU, container["resources"]["requests"][MID_CPU]) / 1000
 
 
 def _is_for_load(pod: Object) -> bool:

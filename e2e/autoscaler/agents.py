@@ -116,7 +116,7 @@ def _is_ready(node: dict[str, Any]) -> bool:
 
 def _amounts(node: dict[str, Any], field: str) -> WholeAmounts:
     amounts = node["status"][field]
-    return WholeAmounts(quantities.cpu_millis(amounts[names.CPU]), quantities.whole_units(amounts[names.MEMORY]))
+    return WholeAmounts(*(quantities.resource_units(name, amounts[name]) for name in (names.CPU, names.MEMORY)))
 
 
 def _usage(pod: PodOnNode, seconds: float) -> UsageSample:

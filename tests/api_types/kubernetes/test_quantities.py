@@ -40,7 +40,7 @@ def test_cpu_is_counted_in_millis_rounded_up(text, millis):
     ],
 )
 def test_bytes_are_whole_and_rounded_up(text, count):
-    assert quantities.whole_units(text) == count
+    assert quantities.resource_units("memory", text) == count
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_cores_are_written_without_a_suffix():
 )
 def test_an_amount_that_is_more_than_kubernetes_counts_is_refused_at_once(text):
     with pytest.raises(quantities.InvalidQuantity, match=r"seen .*, want -?9223372036854775807 or ") as told:
-        quantities.whole_units(text)
+        quantities.resource_units("memory", text)
     assert len(str(told.value)) < 200
 
 
 @pytest.mark.parametrize(("text", "count"), [("1e-999999999", 1), ("0e999999999", 0), ("9Ei", 2**63 - 1), ("-.", 0)])
 def test_a_value_of_any_exponent_is_read_as_kubernetes_counts_it(text, count):
-    assert quantities.whole_units(text) == count
+    assert quantities.resource_units("memory", text) == count
 
 
 @pytest.mark.parametrize(
