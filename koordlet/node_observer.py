@@ -234,12 +234,11 @@ def exclusive_cpus(pods_by_uid: Mapping[str, PodOnNode], collectors: Sequence[Co
     exactly so many CPUs, and not of all, is exclusive. Which policy the kubelet has is written nowhere that an agent
     without privileges may read.
     """
-    exclusive = {uid: millis for uid, pod in pods_by_uid.items() if (millis := pod.exclusive_cpu_millis)}
-    for uid, cpus in pod_pressure.container_cpus(collectors).items():
-        whole = pods_by_uid[uid].whole_cpus if uid in pods_by_uid else {}
-        own = 1000 * sum(count for identity, count in cpus.items() if whole.get(identity) == count)
-        if own:
-            exclusive[uid] = max(own, exclusive.get(uid, 0))
+    cpus, exclusive = pod_pressure.container_cpus(collectors), {}
+    for uid, pod in pods_by_uid.items():
+        own = 1000 * sum(count for identity, count in pod.whole_cpus.items() if cpus.get(identity) == count)
+        if millis := max(own, pod.exclusive_cpu_millis):
+            exclusive[uid] = millis
     return exclusive
 
 

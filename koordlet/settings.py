@@ -8,19 +8,17 @@ from urllib.parse import urlsplit
 
 import pydantic
 
-from component_base import listening, logs, settings
+from component_base import listening, settings
 
 ENV_PREFIX: Final = "KOORDLET"
 DEFAULT_HTTP_PORT: Final = 9316
 
 
-class KoordletSettings(settings.Settings):
+class KoordletSettings(settings.ProcessSettings):
     """Settings of one process, validated once at the start and frozen."""
 
     node_name: str = pydantic.Field("", max_length=253)
     """Name of the node and of its NodeMetric; required by `run`."""
-    kubeconfig: str = ""
-    """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
     host_root: str = "/"
     """Folder that contains the host's /proc, /sys/fs/cgroup and /sys/devices/system, such as /host in a container."""
     state_dir: str = "/var/lib/koordlet"
@@ -57,10 +55,6 @@ class KoordletSettings(settings.Settings):
     """Largest number of points queued while InfluxDB is away, 0.3 KB each; a full queue drops and counts the oldest."""
     enable_suppression: bool = False
     """Lower the CPU limits of Mid pods above midSuppressThresholdPercent; needs the right to patch pods/resize."""
-    log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """Format of log lines: text or json."""
-    log_level: logs.LogLevel = logs.LogLevel.INFO
-    """Lowest level of log lines: debug, info, warning or error."""
 
     @pydantic.field_validator("influxdb_url")
     @classmethod

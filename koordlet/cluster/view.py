@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import pydantic
 
@@ -18,7 +18,6 @@ from api_types.colocation import node_reservation
 from api_types.kubernetes import pods
 from api_types.mid_pods import cpu_limits
 from api_types.node_metric import types as node_metric
-from api_types.wire_model import WireModel
 from apiserver_client import resources, session, watching
 from koordlet.cluster import pods as pods_on_node
 from koordlet.cluster import spec_in_force
@@ -27,12 +26,7 @@ from koordlet.prediction.allocation import WholeAmounts
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class _ReportedStatus(WireModel):
-    """The part of its own report that an agent reads back."""
-
-    conditions: list[node_metric.NodeMetricCondition] | None = None
+_CONDITIONS: Final = pydantic.TypeAdapter(list[node_metric.NodeMetricCondition])
 
 
 class ClusterView(pods_on_node.ClusterState):
@@ -136,8 +130,10 @@ class ClusterView(pods_on_node.ClusterState):
         assert isinstance(metadata, dict)
         self.resource_version = metadata["resourceVersion"]
         self.reset_request = (metadata.get("annotations") or {}).get(names.ANNOTATION_RESET_PREDICTION, "")
+        status = document.get("status")
+        reported = status.get("conditions") if isinstance(status, dict) else None
         with contextlib.suppress(pydantic.ValidationError):
-            self.conditions = _ReportedStatus.model_validate(document.get("status") or {}).conditions or ()
+            self.conditions = _CONDITIONS.validate_python(reported or ())
         try:
             spec = node_metric.NodeMetricSpec.model_validate(document.get("spec") or {})
         except pydantic.ValidationError as error:

@@ -220,15 +220,10 @@ class PodPressure(Collector):
         return None
 
 
-def container_cpus(collectors: Iterable[Collector]) -> dict[str, Mapping[str, int]]:
-    """Return the number of CPUs of each container of each Guaranteed pod, by UID."""
-    return {
-        uid: waits.cpus
-        for collector in collectors
-        if isinstance(collector, PodPressure)
-        for uid, waits in collector.pods.items()
-        if waits.cpus
-    }
+def container_cpus(collectors: Iterable[Collector]) -> dict[str, int]:
+    """Return the number of CPUs of each container of the Guaranteed pods, by its id."""
+    pods = (pod for collector in collectors if isinstance(collector, PodPressure) for pod in collector.pods.values())
+    return {identity: count for pod in pods for identity, count in pod.cpus.items()}
 
 
 def waits(collectors: Iterable[Collector], resource: Resource) -> dict[str, float]:
@@ -243,7 +238,6 @@ def waits(collectors: Iterable[Collector], resource: Resource) -> dict[str, floa
 
 
 def _first(mounts: Iterable[Path], read: Callable[[Path], object]) -> Path | None:
-    """Return the first mount on which `read` succeeds."""
     for mount in mounts:
         try:
             read(mount)

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import numpy.typing as npt
 
 from component_base.http_endpoint import Page, Route
 from koordlet.metric_cache.aggregation import WindowSamples
@@ -70,13 +69,11 @@ def _table(cached: WindowSamples) -> Iterator[bytes]:
     yield b'"atSeconds":%b,"series":[' % msgspec.json.encode(cached.at_seconds.tolist())
     for index, key in enumerate(cached.keys):
         series: dict[str, Any] = {"kind": key.kind, "identity": key.identity}
-        series |= {resource: _column(cached.values[row, index]) for row, resource in enumerate(RESOURCES)}
+        for row, resource in enumerate(RESOURCES):
+            values = cached.values[row, index].tolist()
+            series[resource] = [None if math.isnan(value) else value for value in values]
         yield (b",\n" if index else b"\n") + msgspec.json.encode(series)
     yield b"]"
-
-
-def _column(values: npt.NDArray[Any]) -> list[float | None]:
-    return [None if math.isnan(value) else value for value in values.tolist()]
 
 
 def routes(reports: ReportBuilder, loop: asyncio.AbstractEventLoop) -> Mapping[str, Route]:

@@ -203,12 +203,8 @@ def by_namespace(
     """Return the Mid resources of each namespace that has some, at most `most` of them and a sum of the others."""
     namespaces: dict[str, MidOfNamespace] = {}
     for pod in pods:
-        if not pod.is_admitted or not (
-            pod.mid
-            or pod.priority_class is PriorityClass.MID
-            or pod.mid_cpu_request_millis
-            or pod.mid_memory_request_bytes
-        ):
+        requests_mid = pod.mid_cpu_request_millis or pod.mid_memory_request_bytes
+        if not pod.is_admitted or not (requests_mid or pod.priority_class is PriorityClass.MID):
             continue
         namespaces[pod.namespace] = namespaces.get(pod.namespace, MidOfNamespace()).plus(_pod_resources(pod, newest))
     if len(namespaces) <= most:

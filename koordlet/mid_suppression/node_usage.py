@@ -45,12 +45,8 @@ class SuppressionPods:
     """Pods whose priority is Mid, sorted by namespace and name."""
     is_lowered: bool
     """Whether a limit of one of them is below its original."""
-    not_prod: tuple[SeriesKey, ...]
-    """Series of pods whose priority is Mid and that count as Prod by their label."""
-    not_mid: tuple[SeriesKey, ...]
-    """Series of pods that count as Mid by their label, and have another priority."""
     of_other_classes: frozenset[SeriesKey]
-    """Series of pods that count as another class than Prod by their label."""
+    """Series of pods of another class than Prod."""
 
     @classmethod
     def sort(cls, table: PodTable) -> Self:
@@ -60,12 +56,6 @@ class SuppressionPods:
             table.version,
             tuple(pod for pod in pods if pod.mid is not None),
             any(pod.mid is not None and pod.mid.is_lowered for pod in pods),
-            tuple(
-                pod_key(pod.uid)
-                for pod in pods
-                if pod.mid is not None and series.counted_class(pod.priority_class) is PriorityClass.PROD
-            ),
-            tuple(pod_key(pod.uid) for pod in pods if pod.mid is None and pod.priority_class is PriorityClass.MID),
             frozenset(
                 pod_key(pod.uid) for pod in pods if series.counted_class(pod.priority_class) is not PriorityClass.PROD
             ),
@@ -89,9 +79,7 @@ def from_samples(newest: Mapping[SeriesKey, UsageSample], pods: SuppressionPods)
             return None
         cores = math.fsum(used for key, used in measured.items() if key not in pods.of_other_classes)
         rest = max(node.cpu_cores - math.fsum(measured.values()), 0.0)
-    cores -= sum(newest[key].cpu_cores for key in pods.not_prod if key in newest)
-    cores += sum(newest[key].cpu_cores for key in pods.not_mid if key in newest)
-    return CoresByPart(node.cpu_cores, max(cores, 0.0), rest)
+    return CoresByPart(node.cpu_cores, cores, rest)
 
 
 class _Sample(NamedTuple):

@@ -264,7 +264,6 @@ class Planner:
         ]
 
     def _is_ready(self, now: float, pod: PodOnNode, mid: ResizablePod) -> bool:
-        """Return whether the pod may be patched now."""
         state = self._state(pod)
         return (
             bool(mid.containers)

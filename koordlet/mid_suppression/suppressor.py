@@ -18,6 +18,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.mid_pods import cpu_limits
 from apiserver_client import cluster_events, errors, objects, resources, session
 from apiserver_client.decoding import Envelope
+from component_base.logs import some
 from koordlet import node_observer
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode
@@ -219,7 +220,6 @@ class Sender:
 
 
 _WAITS_SECONDS: Final = 5.0
-_MOST_NAMED: Final = 5
 _LEAST_NAMED_CORES: Final = 0.1
 """Usage beyond limits that is named: a pod may exceed a limit that holds by a little, for a moment."""
 
@@ -244,18 +244,13 @@ class Suppressor:
         self._observer = observer
         self._view = view
         self._monotonic = monotonic
-        self._pods = SuppressionPods(-1, (), False, (), (), frozenset())
+        self._pods = SuppressionPods(-1, (), False, frozenset())
         self._sampled_at: float | None = None
         self._last_sample: float | None = monotonic()
         """Time of the newest sample; None after a time without any."""
         self._waits_at = 0.0
         self._is_prod_short = False
         self._cpu_waits = CpuWaits()
-
-    @property
-    def mid_pods(self) -> Sequence[PodOnNode]:
-        """Return the pods of the node whose priority is Mid."""
-        return self._pods.mid
 
     @property
     def lowered_pods(self) -> int:
@@ -309,15 +304,15 @@ class Suppressor:
                 uid: text for uid, (kind, text) in self.sender.refusals.items() if kind is outcome and uid in names
             }
             if refused:
-                problems.append((reason, f"{_first([names[uid] for uid in refused])}: {next(iter(refused.values()))}"))
+                problems.append((reason, f"{some([names[uid] for uid in refused])}: {next(iter(refused.values()))}"))
         pods = [(names[pod.uid], pod.mid) for pod in self._pods.mid if pod.mid is not None]
         if stuck := [f"{name} ({mid.resize_problem})" for name, mid in pods if mid.resize_problem]:
-            problems.append(("ResizeNotDone", f"the kubelet does not do the resize of {_first(stuck)}"))
+            problems.append(("ResizeNotDone", f"the kubelet does not do the resize of {some(stuck)}"))
         if unlimited := self._beyond_limits():
-            text = f"other Mid pods, and then Prod, pay for CPU of Mid pods that no limit lowers: {_first(unlimited)}"
+            text = f"other Mid pods, and then Prod, pay for CPU of Mid pods that no limit lowers: {some(unlimited)}"
             problems.append(("UsageBeyondLimits", text))
         if autoscaled := [f"{name} ({mid.autoscaler})" for name, mid in pods if mid.autoscaler]:
-            problems.append((cpu_limits.AUTOSCALED, f"an autoscaler sets CPU of Mid pods too: {_first(autoscaled)}"))
+            problems.append((cpu_limits.AUTOSCALED, f"an autoscaler sets CPU of Mid pods too: {some(autoscaled)}"))
         return problems
 
     def _beyond_limits(self) -> list[str]:
@@ -359,13 +354,10 @@ class Suppressor:
         return node_observer.exclusive_cpus(self._observer.pods_by_uid, self._observer.collector.collectors)
 
     def _has_short_prod(self, now: float) -> bool:
-        """Return whether a Prod pod is throttled, or waits for a CPU."""
         pods, collectors = self._observer.pods_by_uid, self._observer.collector.collectors
         waiting = self._cpu_waits.waiting(now, pod_pressure.waits(collectors, Resource.CPU))
         return any(
-            (pod := pods.get(uid)) is not None
-            and pod.mid is None
-            and series.counted_class(pod.priority_class) is PriorityClass.PROD
+            (pod := pods.get(uid)) is not None and series.counted_class(pod.priority_class) is PriorityClass.PROD
             for uid in waiting.union(capped_usage.throttled(collectors))
         )
 
@@ -390,8 +382,3 @@ class Suppressor:
             beyond_limits = self.planner.note_usage(now, self._pods.mid, self._observer.newest)
             usage = usage._replace(beyond_limits=beyond_limits)
             self.planner.recent.add(max(begin, now - node_usage.STALE_SECONDS), now, usage, threshold)
-
-
-def _first(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -82,12 +82,6 @@ def requested_by(pods: Iterable[ChargedPod]) -> WholeAmounts:
     return WholeAmounts(sum(pod.cpu_request_millis for pod in chosen), sum(pod.memory_request_bytes for pod in chosen))
 
 
-def total(amounts: Iterable[WholeAmounts]) -> WholeAmounts:
-    """Return the sum of amounts."""
-    cpu_millis, memory_bytes = (sum(column) for column in zip((0, 0), *amounts, strict=True))
-    return WholeAmounts(cpu_millis, memory_bytes)
-
-
 def cpu_limits(pods: Iterable[ChargedPod]) -> FloatArray:
     """Return the CPU limit of each pod in cores, infinite where it has none."""
     millis = [math.inf if pod.cpu_limit_millis is None else pod.cpu_limit_millis for pod in pods]
@@ -105,11 +99,6 @@ class PodSize(msgspec.Struct, array_like=True, frozen=True):
     """Recorded time of the pod at the last change."""
 
     @property
-    def has_risen(self) -> bool:
-        """Return whether there were rises among the last changes."""
-        return self.now != self.proven
-
-    @property
     def rise(self) -> WholeAmounts:
         """Return what the rises added; a limit that was removed adds nothing."""
         cpu, limit, memory = (now - proven for now, proven in zip(self.now, self.proven, strict=True))
@@ -117,11 +106,7 @@ class PodSize(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PodSizes:
-    """Rises of requests and limits: usage from before a rise proves nothing about the added part, which is charged.
-
-    So it is with VPA, which resizes pods in place: usage of before was held down, by the limit or by what the pod asked
-    of its neighbours.
-    """
+    """Rises of requests and limits: usage of before proves nothing about the added part, which is charged."""
 
     def __init__(self) -> None:
         self.by_uid: dict[str, PodSize] = {}
@@ -154,8 +139,8 @@ class PodSizes:
         of whatever class, may run there.
         """
         owned = {pod.uid: self.exclusive.get(pod.uid, getattr(pod, "exclusive_cpu_millis", 0)) for pod in warm}
-        sizes = {uid: self.by_uid[uid] for uid in owned if uid in self.by_uid}
-        charged = [uid for uid, millis in owned.items() if millis or (uid in sizes and sizes[uid].has_risen)]
+        sizes = {uid: size for uid in owned if (size := self.by_uid.get(uid)) and size.now != size.proven}
+        charged = [uid for uid, millis in owned.items() if millis or uid in sizes]
         keys = [pod_key(uid) for uid in charged]
         recorded, used = models.recorded_seconds(keys).tolist(), np.nan_to_num(models.newest_values(Resource.CPU, keys))
         added = {}

@@ -240,7 +240,6 @@ _MOST_AMOUNT: Final = 1e30
 
 
 def _require_models(models: ModelsState, saved_seconds: float) -> None:
-    """Require models that were recorded until a time."""
     _require("savedSeconds", saved_seconds, *_TIMES)
     _require_texts([key.identity for key in models.keys], _MOST_ROWS)
     if len(set(models.keys)) < len(models.keys) or any(key.kind is SeriesKind.CONTAINER for key in models.keys):
@@ -255,7 +254,6 @@ def _require_models(models: ModelsState, saved_seconds: float) -> None:
 
 
 def _require_calibration(calibration: NodeCalibrationState | None) -> None:
-    """Require the calibration of both resources for the same series."""
     if calibration is None:
         return
     if len(set(calibration.keys)) < len(calibration.keys):
@@ -293,13 +291,11 @@ def _require_evaluation(state: EvaluationState | None) -> None:
 
 
 def _require_packages(states: dict[str, bytes]) -> None:
-    """Require states of the size that an agent stores."""
     _require_texts(states, len(states))
     _require("bytes of the states of packages", [len(state) for state in states.values()], 0, MOST_STATE_BYTES)
 
 
 def _require_sizes(sizes: dict[str, PodSize]) -> None:
-    """Require amounts and times that a pod can have."""
     _require_texts(sizes, _MOST_ROWS)
     amounts = [[*size.now, *size.proven, size.since_seconds] for size in sizes.values()]
     _require("sizes of pods", amounts, 0.0, _MOST_AMOUNT)

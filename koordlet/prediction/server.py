@@ -330,7 +330,7 @@ class PredictionServer:
         parameters: PredictParameters,
     ) -> ProdLoad:
         added = self.sizes.added(warm, self._models, parameters.cold_start_period_seconds).values()
-        charged_beside = allocation.total(added).in_cores_or_bytes(resource)
+        charged_beside = sum(amounts.in_cores_or_bytes(resource) for amounts in added)
         usage_of_cold = self._models.newest_values(resource, [_pod_key(pod) for pod in cold])
         warm_keys = [_pod_key(pod) for pod in warm]
         load = ProdLoad(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from api_types.node_metric import types as node_metric
 from koordlet.samples import NoData
@@ -101,12 +101,12 @@ def _named(names: Sequence[str], between: str = ", ") -> str:
     return between.join(names[:_MOST_NAMED]) + (f"{between}and {more} more" if more > 0 else "")
 
 
-def _prediction_degraded(facts: Facts) -> tuple[_Status, str, str]:
-    """Return the most severe reason, and the messages of all reasons."""
-    degradations = [(reason, message) for reason, message in _degradations(facts) if message]
-    if not degradations:
-        return "False", "Predicting", "the peak of Prod is predicted"
-    return "True", degradations[0][0], "; ".join(message for _reason, message in degradations)
+def _degraded(problems: Iterable[tuple[str, str | None]], reason: str, message: str) -> tuple[_Status, str, str]:
+    """Return the most severe reason, and the messages of all reasons; without problems the reason and message given."""
+    present = [(severest, text) for severest, text in problems if text]
+    if not present:
+        return "False", reason, message
+    return "True", present[0][0], "; ".join(text for _reason, text in present)
 
 
 def _degradations(facts: Facts) -> Iterator[tuple[str, str | None]]:
@@ -146,21 +146,15 @@ def _throttled(facts: Facts) -> tuple[_Status, str, str]:
     )
 
 
-def _suppression_degraded(facts: Facts) -> tuple[_Status, str, str]:
-    """Return the most severe reason, and the messages of all reasons."""
-    if not facts.suppression_problems:
-        return "False", "Suppressing", "CPU limits of Mid pods follow the usage of the node"
-    reason = facts.suppression_problems[0][0]
-    return "True", reason, "; ".join(message for _, message in facts.suppression_problems)
-
-
-_CONDITIONS = (
+_PREDICTING: Final = "Predicting", "the peak of Prod is predicted"
+_SUPPRESSING: Final = "Suppressing", "CPU limits of Mid pods follow the usage of the node"
+_CONDITIONS: Final[Sequence[tuple[str, Callable[[Facts], tuple[_Status, str, str]]]]] = (
     ("Ready", _ready),
     ("WarmingUp", _warming_up),
     ("SourceDegraded", _source_degraded),
-    ("PredictionDegraded", _prediction_degraded),
+    ("PredictionDegraded", lambda facts: _degraded(_degradations(facts), *_PREDICTING)),
     ("Throttled", _throttled),
-    ("SuppressionDegraded", _suppression_degraded),
+    ("SuppressionDegraded", lambda facts: _degraded(facts.suppression_problems or (), *_SUPPRESSING)),
 )
 _ONLY_WHILE_ON = "SuppressionDegraded"
 

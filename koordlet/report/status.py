@@ -31,7 +31,7 @@ from koordlet.cluster.pods import PodOnNode
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.evaluation import Record, Scores
-from koordlet.prediction.peaks import NodePeak, Peak
+from koordlet.prediction.peaks import NodePeak
 from koordlet.prediction.server import Prediction
 from koordlet.samples import NumaSample, Resource, UsageSample
 
@@ -97,7 +97,7 @@ def usage(sample: UsageSample | None) -> node_metric.ResourceMap:
 def _truncated(sample: UsageSample) -> wire_model.ResourceList:
     return {
         names.CPU: quantities.format_cpu_millis(math.trunc(sample.cpu_cores * 1000)),
-        names.MEMORY: quantities.format_bytes(math.trunc(sample.memory_bytes)),
+        names.MEMORY: str(math.trunc(sample.memory_bytes)),
     }
 
 
@@ -232,7 +232,6 @@ def fit(status: node_metric.NodeMetricStatus) -> node_metric.NodeMetricStatus:
 
 
 def _fitting(pods: list[node_metric.PodMetricInfo], room: int) -> set[int]:
-    """Return the positions of the pods that fit."""
     named = set()
     for index in sorted(range(len(pods)), key=lambda index: _urgency(pods[index])):
         room -= _json_bytes(pods[index]) + 1  # for the comma
@@ -246,7 +245,8 @@ def _urgency(pod: node_metric.PodMetricInfo) -> tuple[int, int, str, str]:
     """Return a sort key that orders pods by the room they get."""
     rank = _ORDER.index(pod.priority) if pod.priority in _ORDER else len(_ORDER)
     used = (pod.pod_usage.resources if pod.pod_usage else None) or {}
-    return rank, -quantities.whole_units(used.get(names.MEMORY, 0)), pod.namespace or "", pod.name or ""
+    memory = quantities.resource_units(names.MEMORY, used.get(names.MEMORY, 0))
+    return rank, -memory, pod.namespace or "", pod.name or ""
 
 
 def _json_bytes(model: pydantic.BaseModel) -> int:
@@ -270,23 +270,12 @@ def _prod(prediction: Prediction) -> node_metric.ProdPrediction:
 
 
 def _term(cpu_cores: float | None, memory_bytes: float | None) -> wire_model.ResourceList | None:
-    """Return one term of a peak, None where the predictor has none."""
     return None if cpu_cores is None or memory_bytes is None else peak_resources(cpu_cores, memory_bytes)
 
 
 def _node(cpu: NodePeak, memory: NodePeak) -> node_metric.NodePrediction:
-    return node_metric.NodePrediction(
-        mean=peak_resources(cpu.mean, memory.mean),
-        stdev=peak_resources(cpu.stdev, memory.stdev),
-        peak=peak_resources(cpu.peak, memory.peak),
-    )
-
-
-def _levels(prod: Mapping[Resource, Peak]) -> node_metric.CalibrationLevels | None:
-    cpu, memory = prod[Resource.CPU].level, prod[Resource.MEMORY].level
-    if cpu is None or memory is None:
-        return None
-    return node_metric.CalibrationLevels(cpu=cpu, memory=memory)
+    parts = {name: peak_resources(getattr(cpu, name), getattr(memory, name)) for name in ("mean", "stdev", "peak")}
+    return node_metric.NodePrediction(**parts)
 
 
 def publishable(
@@ -297,13 +286,15 @@ def publishable(
 ) -> PredictedPeak:
     """Return the prediction as published, with the live evaluation: every peak, mean and deviation is rounded up."""
     node = prediction.node
+    cpu, memory = prediction.prod[Resource.CPU].level, prediction.prod[Resource.MEMORY].level
+    levels = None if cpu is None or memory is None else node_metric.CalibrationLevels(cpu=cpu, memory=memory)
     return PredictedPeak(
         prediction=node_metric.PredictionStatus(
             predictor=prediction.parameters.predictor,
             parameters=spec_in_force.published_policy(policy, prediction.parameters),
             time=predicted_at,
             since=dt.datetime.fromtimestamp(prediction.since_seconds, dt.UTC),
-            level=_levels(prediction.prod),
+            level=levels,
             warm_pods=prediction.warm_pods,
             cold_pods=prediction.cold_pods,
             node=_node(node[Resource.CPU], node[Resource.MEMORY]) if node else None,

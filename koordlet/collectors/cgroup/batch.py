@@ -36,7 +36,6 @@ class CgroupReader:
         "_parse_cpu",
         "_parse_memory",
         "_parse_memory_with_page_cache",
-        "_swapped_bytes",
         "cpu_file",
         "memory_file",
         "path",
@@ -54,7 +53,6 @@ class CgroupReader:
         self._cpu_buffer_bytes = cpu.most_bytes or BUFFER_BYTES
         self._parse_memory = memory.parse
         self._parse_memory_with_page_cache = cgroup_files.PAGE_CACHE_PARSERS[layout.memory.version]
-        self._swapped_bytes = cgroup_files.SWAPPED[layout.memory.version]
         self._counter: int | None = None
         """Inode of the CPU file of the previous reading; None before the first."""
         self._cpu_nanoseconds = self._at_nanoseconds = 0
@@ -76,7 +74,7 @@ class CgroupReader:
         parse = self._parse_memory_with_page_cache if counts_page_cache else self._parse_memory
         file = self.memory_file
         text = file.read() if file.descriptor is None else os.pread(file.descriptor, BUFFER_BYTES, 0)
-        return parse(text) + (self._swapped_bytes(text, self._memory_folder) if counts_swap else 0)
+        return parse(text) + (cgroup_files.swapped_bytes(text, self._memory_folder) if counts_swap else 0)
 
     def is_gone_by(self, failure: Exception) -> bool:
         """Return whether a failed read means that the group ended, and not that its files are unreadable."""

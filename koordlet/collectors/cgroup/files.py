@@ -153,30 +153,22 @@ PAGE_CACHE_PARSERS: Mapping[CgroupVersion, Callable[[bytes], int]] = {
 """Parsers of `MEMORY_FILES` for usage with page cache."""
 
 
-_V1_SWAP = re.compile(rb"^total_swap (\d+)$", re.MULTILINE)
-_V2_SWAP_CACHE = re.compile(rb"^swapcached (\d+)$", re.MULTILINE)
+_SWAP = re.compile(rb"^(total_swap|swapcached) (\d+)$", re.MULTILINE)
 
 
-def _swapped_bytes_v1(memory_stat: bytes, _folder: Path) -> int:
-    match = _V1_SWAP.search(memory_stat)
-    return int(match[1]) if match else 0
+def swapped_bytes(memory_stat: bytes, folder: Path) -> int:
+    """Return the swapped-out memory of a group by its memory.stat and its folder.
 
-
-def _swapped_bytes_v2(memory_stat: bytes, folder: Path) -> int:
+    It is 0 where the kernel counts none, and it is part of the system's.
+    """
+    sizes = {key: int(size) for key, size in _SWAP.findall(memory_stat)}
+    if b"total_swap" in sizes:
+        return sizes[b"total_swap"]
     try:
         swapped = int((folder / "memory.swap.current").read_bytes())
     except FileNotFoundError:
         return 0
-    in_memory = _V2_SWAP_CACHE.search(memory_stat)
-    return max(swapped - (int(in_memory[1]) if in_memory else 0), 0)
-
-
-SWAPPED: Mapping[CgroupVersion, Callable[[bytes, Path], int]] = {
-    CgroupVersion.V1: _swapped_bytes_v1,
-    CgroupVersion.V2: _swapped_bytes_v2,
-}
-"""Return the swapped-out memory of a group from its memory.stat and its folder; 0 where the kernel counts none, and it
-is part of the system's."""
+    return max(swapped - sizes.get(b"swapcached", 0), 0)
 
 
 CPU_STAT = "cpu.stat"

@@ -1,5 +1,3 @@
-import dataclasses
-
 import pytest
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
@@ -25,17 +23,6 @@ def samples(prod=3.0, **pods):
     return {key: UsageSample(used, 0.0) for key, used in cores.items()}
 
 
-def test_a_mid_pod_that_labels_itself_prod_is_not_counted_as_prod():
-    hidden = dataclasses.replace(limited("hidden", 1000), priority_class=PriorityClass.PROD)
-    found = node_usage.from_samples(samples(hidden=2.0), members(hidden, bound_pod("web")))
-    assert found == CoresByPart(8.0, 1.0, 1.0)
-
-
-def test_a_prod_pod_that_labels_itself_mid_is_counted_as_prod():
-    found = node_usage.from_samples(samples(web=2.0), members(bound_pod("web", PriorityClass.MID)))
-    assert found == CoresByPart(8.0, 5.0, 1.0)
-
-
 @pytest.mark.parametrize("missing", [NODE, SYSTEM, PROD])
 def test_nothing_is_known_while_the_node_or_all_pods_are_unknown(missing):
     some = samples()
@@ -46,11 +33,11 @@ def test_nothing_is_known_while_the_node_or_all_pods_are_unknown(missing):
 @pytest.mark.parametrize("missing", [{SYSTEM}, {PROD}, {SYSTEM, PROD}])
 def test_usage_of_new_and_ended_pods_counts_as_that_of_the_system(missing):
     """Of 8 cores 3.5 are measured in pods; a pod without a class, such as a static one, counts as Prod."""
-    hidden = dataclasses.replace(limited("hidden", 1000), priority_class=PriorityClass.PROD)
     batch = bound_pod("batch", PriorityClass.BATCH)
     some = samples(web=1.0, static=0.5, mid=1.25, hidden=0.5, batch=0.25)
     some = {key: sample for key, sample in some.items() if key not in missing}
-    found = node_usage.from_samples(some, members(limited("mid", 1000), hidden, batch, bound_pod("web")))
+    mid = limited("mid", 1000), limited("hidden", 1000)
+    found = node_usage.from_samples(some, members(*mid, batch, bound_pod("web")))
     assert found == CoresByPart(8.0, 1.5, 4.5)
 
 
