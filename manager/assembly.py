@@ -64,7 +64,7 @@ class Components:
         self.spec_queue = WorkQueue(self.reconciler.reconcile_node_metric, workers=workers)
         """Nodes whose NodeMetric is reconciled. A queue of its own: Mid resources wait for no NodeMetric."""
         telemetry.misconfigured_nodes.set_function(self.reconciler.misconfigured_nodes)
-        telemetry.set_evaluations(cache.node_metrics.evaluations)
+        telemetry.evaluation.reports = cache.node_metrics.evaluations
 
     def add_config(self) -> None:
         """Queue the decision on the configuration."""

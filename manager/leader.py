@@ -203,7 +203,6 @@ async def read_hourly(
 
 
 async def _until(event: asyncio.Event, stop: threading.Event) -> None:
-    """Wait for an event, or for the end of the leadership."""
     while not stop.is_set() and not event.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_HEARTBEAT_SECONDS):
@@ -211,7 +210,6 @@ async def _until(event: asyncio.Event, stop: threading.Event) -> None:
 
 
 async def _heartbeat(leadership: Leadership) -> None:
-    """Record that the event loop runs."""
     while True:
         leadership.last_heartbeat = time.monotonic()
         await asyncio.sleep(_HEARTBEAT_SECONDS)

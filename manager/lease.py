@@ -30,6 +30,7 @@ import msgspec
 
 from api_types.kubernetes import times
 from apiserver_client import connection, errors, objects, resources, session
+from apiserver_client.decoding import EnvelopeMetadata
 from component_base import clock
 from manager.settings import ManagerSettings
 
@@ -46,18 +47,10 @@ class LeaseSpec(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
     lease_transitions: int | None = None
 
 
-class LeaseMetadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """Identity of a Lease, and the version that a write replaces."""
-
-    name: str = ""
-    namespace: str = ""
-    resource_version: str = ""
-
-
 class Lease(msgspec.Struct, frozen=True):
     """A Lease."""
 
-    metadata: LeaseMetadata = LeaseMetadata()
+    metadata: EnvelopeMetadata = EnvelopeMetadata()
     spec: LeaseSpec = LeaseSpec()
 
 

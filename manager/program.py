@@ -69,7 +69,6 @@ class Program:
         return int(lost or failed)
 
     def _lead(self) -> bool:
-        """Lead until the end; return False where an error ended it."""
         log.info("leading")
         work = leader.lead(
             self._to, self._settings, self._telemetry, self._leadership, identity=self._identity,

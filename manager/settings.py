@@ -7,13 +7,13 @@ from typing import Final, Literal
 import pydantic
 
 from api_types import names
-from component_base import listening, logs, settings
+from component_base import listening, settings
 
 ENV_PREFIX: Final = "MANAGER"
 DEFAULT_HTTP_PORT: Final = 9317
 
 
-class ManagerSettings(settings.Settings):
+class ManagerSettings(settings.ProcessSettings):
     """Settings, validated once at start, frozen."""
 
     namespace: str = pydantic.Field(names.NAMESPACE, min_length=1, max_length=63)
@@ -22,8 +22,6 @@ class ManagerSettings(settings.Settings):
     """ConfigMap with the key colocation-config."""
     last_good_config_map: str = pydantic.Field("koord-manager-last-good-config", min_length=1, max_length=253)
     """ConfigMap in which the manager keeps the last valid document."""
-    kubeconfig: str = ""
-    """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
     workers: int = pydantic.Field(8, ge=1, le=64)
     """Nodes reconciled in parallel, which bounds the parallel writes."""
     withdrawal_check_seconds: int = pydantic.Field(30, ge=5, le=600)
@@ -44,10 +42,6 @@ class ManagerSettings(settings.Settings):
     """Address of /healthz, /readyz and /metrics. :: is every address of IPv6 and IPv4."""
     http_port: int = pydantic.Field(DEFAULT_HTTP_PORT, ge=0, le=65535)
     """Port of /healthz, /readyz and /metrics."""
-    log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """Format of log lines: text or json."""
-    log_level: logs.LogLevel = logs.LogLevel.INFO
-    """Lowest level that is logged: debug, info, warning or error."""
 
     @pydantic.model_validator(mode="after")
     def _lease_times_fit(self) -> ManagerSettings:

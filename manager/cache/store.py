@@ -73,20 +73,10 @@ class StoredNodeMetric(mid_report.NodeMetric, frozen=True, gc=False):
     spec: dict[str, Any] | None = None
 
 
-class ConfigMapMetadata(msgspec.Struct, rename="camel", frozen=True):
-    """Identity of a ConfigMap, and its annotations."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
 class ConfigMap(msgspec.Struct, frozen=True):
     """A ConfigMap."""
 
-    metadata: ConfigMapMetadata = ConfigMapMetadata()
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
     data: dict[str, str] | None = None
 
 
@@ -100,7 +90,8 @@ class Store(Generic[StoredT]):
     def __init__(self, view: type[StoredT]) -> None:
         self._view = view
         self._objects: dict[str, StoredT] = {}
-        self._newest = 0
+        self.newest_version = 0
+        """Highest version that was stored."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -122,11 +113,6 @@ class Store(Generic[StoredT]):
             if name not in listed and version_number(item.metadata.resource_version) <= newest
         ]
 
-    @property
-    def newest_version(self) -> int:
-        """Return the highest version that was stored."""
-        return self._newest
-
     def decode(self, wire: Mapping[str, Any]) -> StoredT:
         """Decode an object; usable from any thread. Raises msgspec.ValidationError."""
         return msgspec.convert(wire, type=self._view)
@@ -137,7 +123,7 @@ class Store(Generic[StoredT]):
         if stored is not None and version < version_number(stored.metadata.resource_version):
             return False
         self._objects[item.metadata.name] = item
-        self._newest = max(self._newest, version)
+        self.newest_version = max(self.newest_version, version)
         return True
 
     def remove(self, name: str, uid: str | None = None) -> None:
@@ -149,7 +135,7 @@ class Store(Generic[StoredT]):
     def replace(self, listed: Iterable[StoredT]) -> None:
         """Store exactly the objects of a list, whatever versions are stored."""
         self._objects.clear()
-        self._newest = 0
+        self.newest_version = 0
         for item in listed:
             self.update(item)
 

@@ -15,25 +15,22 @@ import datetime as dt
 import functools
 import logging
 import random
-from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final
 
 import pydantic
 
-from api_types import names
 from api_types.kubernetes import pods, quantities
+from api_types.kubernetes.priority_and_qos import PodT
 from api_types.mid_pods import cpu_limits
 from api_types.mid_pods.cpu_limits import ResizablePod
 from apiserver_client import backoff, cluster_events, connection, decoding, errors, objects, resources, session
 from component_base import clock, logs, settings
 
 log = logging.getLogger(__name__)
-PodT = TypeVar("PodT", bound=pods.Pod)
 
 _PAUSES: Final = backoff.Backoff(first_seconds=0.25, longest_seconds=5.0)
-_MOST_NAMED: Final = 5
 
 
 class Steps:
@@ -57,18 +54,12 @@ class Steps:
                 if not remaining:
                     log.info("%s: done", what)
                     return
-                obstacle = f"{what}: {len(remaining)} left: {some(remaining)}"
+                obstacle = f"{what}: {len(remaining)} left: {logs.some(remaining)}"
             if obstacle != self.obstacle:
                 log.info("%s", obstacle)
             self.obstacle = obstacle
             await asyncio.sleep(max(_PAUSES.seconds(attempt, random.random), asked_seconds))
             attempt += 1
-
-
-def some(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 _UNREAD: Final = "pod %s cannot be read, and no limit of it is restored: %s"
@@ -96,14 +87,6 @@ async def run_all(acts: Iterable[Callable[[], Awaitable[object]]]) -> None:
             raise outcome
 
 
-class _Refused(NamedTuple):
-    """A pod whose limit is not restored."""
-
-    namespace: str
-    name: str
-    problem: str
-
-
 async def read_pods(api: session.Session, decode: type[PodT], read: Callable[[PodT], None]) -> None:
     """Read each pod of the cluster, one at a time; one that cannot be read is named and left out."""
     items = objects.list_items(
@@ -121,38 +104,6 @@ async def read_pods(api: session.Session, decode: type[PodT], read: Callable[[Po
                 log.warning(_UNREAD, "/".join(key), error)
             except Exception:  # what a tenant writes must not hold up the pods of all others
                 log.exception("pod %s: unexpected error, and no limit of it is restored", "/".join(key))
-
-
-async def withdraw_nodes(api: session.Session) -> list[str]:
-    """Leave each node the Mid resources that its pods request: no pod comes while limits are restored.
-
-    A kubelet admits each resize again, so what pods request stays until that is over. Raises errors.ApiServerError.
-    """
-    requested: dict[str, Counter[str]] = defaultdict(Counter)
-
-    def read(pod: pods.Pod) -> None:
-        if not pods.is_terminal(pod):
-            amounts = pods.requests(pod.spec)
-            requested[pod.spec.node_name].update({mid: amounts.get(mid, 0) for mid in names.MID_RESOURCES})
-
-    await read_pods(api, pods.Pod, read)
-    acts = []
-    for node in (await objects.list_all(api, resources.NODES, decode=pods.Node)).items:
-        name = node.metadata.name
-        published = quantities.amounts({**(node.status.capacity or {}), **(node.status.allocatable or {})})
-        amounts = {
-            mid: str(min(requested[name][mid], published[mid])) for mid in names.MID_RESOURCES if mid in published
-        }
-        if amounts:
-            body = {"status": {"capacity": amounts, "allocatable": amounts}}
-            acts.append(functools.partial(_patch_status, api, name, body))
-    await run_all(acts)
-    return []
-
-
-async def _patch_status(api: session.Session, name: str, body: dict[str, Any]) -> None:
-    with contextlib.suppress(errors.NotFound):
-        await objects.merge_patch_status(api, resources.NODES, name, body, decode=decoding.Envelope)
 
 
 async def restore(limits: LoweredLimits, steps: Steps) -> None:
@@ -179,8 +130,8 @@ class LoweredLimits:
     now: Callable[[], dt.datetime]
 
     def __post_init__(self) -> None:
-        self._refused: dict[str, _Refused] = {}
-        """By UID."""
+        self._refused: dict[str, tuple[str, str, str]] = {}
+        """UID of each pod whose limit is not restored -> its namespace and name, and why."""
         self._passes = 0
         self._restored: dict[str, tuple[str, str]] = {}
         """UID of each pod with a restored limit that may not be in force yet -> its namespace and name."""
@@ -194,7 +145,7 @@ class LoweredLimits:
         self._refused = {uid: pod for uid, pod in self._refused.items() if uid in lowered}
         if self._passes >= MOST_ATTEMPTS:
             for uid, (namespace, name, _) in lowered.items():
-                self._refused.setdefault(uid, _Refused(namespace, name, "lowered after others were restored"))
+                self._refused.setdefault(uid, (namespace, name, "lowered after others were restored"))
             return []
         await run_all(functools.partial(self._restore, uid, *pod) for uid, pod in lowered.items())
         self._passes += 1
@@ -215,21 +166,20 @@ class LoweredLimits:
         if not any(pod.metadata.uid == uid and not cpu_limits.is_in_force(pod) for pod in listed.items):
             del self._restored[uid]
 
-    async def give_up(self) -> list[str]:
-        """Log the pods that keep a lowered limit, and record an Event on each; return their names."""
-        for uid, pod in self._refused.items():
-            log.warning("pod %s/%s keeps a lowered CPU limit: %s", pod.namespace, pod.name, pod.problem)
+    async def give_up(self) -> None:
+        """Log the pods that keep a lowered limit, and record an Event on each."""
+        for uid, (namespace, name, problem) in self._refused.items():
+            log.warning("pod %s/%s keeps a lowered CPU limit: %s", namespace, name, problem)
             event = cluster_events.body(
-                cluster_events.Subject(resources.PODS, pod.name, uid, pod.namespace),
+                cluster_events.Subject(resources.PODS, name, uid, namespace),
                 severity="Warning",
                 reason=cpu_limits.NOT_RESTORED,
-                message=f"keeps a CPU limit below its original after the end of suppression: {pod.problem}",
+                message=f"keeps a CPU limit below its original after the end of suppression: {problem}",
                 reporter=WRITER,
                 now=self.now(),
             )
             with contextlib.suppress(errors.ApiServerError):
-                await objects.create(self.api, resources.EVENTS, event, namespace=pod.namespace)
-        return sorted(f"{pod.namespace}/{pod.name}" for pod in self._refused.values())
+                await objects.create(self.api, resources.EVENTS, event, namespace=namespace)
 
     async def _lowered(self) -> dict[str, tuple[str, str, ResizablePod]]:
         """Return namespace, name and limits of each pod with a lowered limit, by UID. Only one pod is kept decoded."""
@@ -255,23 +205,17 @@ class LoweredLimits:
         except errors.StatusError as error:
             quota = cpu_limits.refusing_quota(error.server_message)
             problem = cpu_limits.quota_advice(quota, namespace) if quota else str(error)
-            self._refused[uid] = _Refused(namespace, name, problem)
+            self._refused[uid] = namespace, name, problem
         else:
             self._refused.pop(uid, None)
             self._restored[uid] = namespace, name
 
 
-class RestoreSettings(settings.Settings):
+class RestoreSettings(settings.ProcessSettings):
     """Settings of the command, validated once at start, frozen."""
 
     timeout_seconds: float = pydantic.Field(240.0, gt=0, le=86400)
     """Timeout of the whole command."""
-    kubeconfig: str = ""
-    """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
-    log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """Format of log lines: text or json."""
-    log_level: logs.LogLevel = logs.LogLevel.INFO
-    """Lowest level that is logged: debug, info, warning or error."""
 
 
 async def run(to: connection.Connection, chosen: RestoreSettings) -> int:

@@ -12,7 +12,8 @@ import contextlib
 import datetime as dt
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,19 +21,17 @@ import msgspec
 import pydantic
 
 from api_types import names
-from api_types.kubernetes import pods
+from api_types.kubernetes import pods, quantities
 from api_types.node_metric import mid_status
 from apiserver_client import connection, decoding, errors, objects, resources, session
 from component_base import clock, logs, settings
 from manager import lease
 from manager.cli import lowered_limits
-from manager.cli.lowered_limits import LoweredLimits, Steps, some
+from manager.cli.lowered_limits import LoweredLimits, Steps
 
 log = logging.getLogger(__name__)
 
-
 IDENTITY: Final = "koord-suite-uninstall"
-
 _NO_MID: Final = dict.fromkeys(names.MID_RESOURCES)
 CLEAN_NODE: Final[dict[str, Any]] = {
     "metadata": {"annotations": dict.fromkeys((names.ANNOTATION_MID_STATUS, names.ANNOTATION_MID_EVICTION))},
@@ -70,25 +69,22 @@ class Cleanup:
 
     async def stop(self, deployments: Iterable[str]) -> list[str]:
         """Scale Deployments to zero; return the pods that still run."""
-        running = []
+        running: list[str] = []
+        api, place = self.api, self.namespace
         for name in deployments:
             with contextlib.suppress(errors.NotFound):
-                running += await self._stop(name)
+                deployment = await objects.get(api, resources.DEPLOYMENTS, name, decode=Deployment, namespace=place)
+                if deployment.spec.replicas != 0:
+                    await objects.merge_patch(
+                        api, resources.DEPLOYMENTS, name, {"spec": {"replicas": 0}}, subresource="scale",
+                        namespace=place, decode=decoding.Envelope,
+                    )  # fmt: skip
+                labels = ",".join(f"{key}={value}" for key, value in deployment.spec.selector.match_labels.items())
+                listed = await objects.list_all(
+                    api, resources.PODS, label_selector=labels, decode=pods.Pod, namespace=place
+                )
+                running += [pod.metadata.name for pod in listed.items if not pods.is_terminal(pod)]
         return running
-
-    async def _stop(self, name: str) -> list[str]:
-        namespace = self.namespace
-        deployment = await objects.get(self.api, resources.DEPLOYMENTS, name, decode=Deployment, namespace=namespace)
-        if deployment.spec.replicas != 0:
-            await objects.merge_patch(
-                self.api, resources.DEPLOYMENTS, name, {"spec": {"replicas": 0}}, subresource="scale",
-                namespace=namespace, decode=decoding.Envelope,
-            )  # fmt: skip
-        labels = ",".join(f"{key}={value}" for key, value in deployment.spec.selector.match_labels.items())
-        running = await objects.list_all(
-            self.api, resources.PODS, label_selector=labels, decode=pods.Pod, namespace=namespace
-        )
-        return [pod.metadata.name for pod in running.items if not pods.is_terminal(pod)]
 
     async def take_lease(self, name: str, hold_seconds: float) -> float:
         """Take a Lease from any holder; return the seconds for which that holder may still act on it.
@@ -106,12 +102,37 @@ class Cleanup:
         """Remove Mid resources and the suite's annotations from the nodes; return the nodes that had any."""
         listing = await objects.list_all(self.api, resources.NODES, decode=pods.Node)
         marked = [node.metadata.name for node in listing.items if carries_traces(node)]
-
-        async def clean(name: str) -> None:
-            await objects.merge_patch_status(self.api, resources.NODES, name, CLEAN_NODE, decode=decoding.Envelope)
-
-        await _each(marked, clean)
+        await self._patch_nodes(dict.fromkeys(marked, CLEAN_NODE))
         return marked
+
+    async def withdraw_nodes(self) -> list[str]:
+        """Leave each node the Mid resources that its pods request: no pod comes while limits are restored.
+
+        A kubelet admits each resize again, so what pods request stays until that is over.
+        """
+        requested: dict[str, Counter[str]] = defaultdict(Counter)
+
+        def read(pod: pods.Pod) -> None:
+            if not pods.is_terminal(pod):
+                amounts = pods.requests(pod.spec)
+                requested[pod.spec.node_name].update({mid: amounts.get(mid, 0) for mid in names.MID_RESOURCES})
+
+        await lowered_limits.read_pods(self.api, pods.Pod, read)
+        bodies = {}
+        for node in (await objects.list_all(self.api, resources.NODES, decode=pods.Node)).items:
+            requests = requested[node.metadata.name]
+            published = quantities.amounts({**(node.status.capacity or {}), **(node.status.allocatable or {})})
+            amounts = {mid: str(min(requests[mid], published[mid])) for mid in names.MID_RESOURCES if mid in published}
+            if amounts:
+                bodies[node.metadata.name] = {"status": {"capacity": amounts, "allocatable": amounts}}
+        await self._patch_nodes(bodies)
+        return []
+
+    async def _patch_nodes(self, bodies: Mapping[str, Mapping[str, Any]]) -> None:
+        async def patch(name: str) -> None:
+            await objects.merge_patch_status(self.api, resources.NODES, name, bodies[name], decode=decoding.Envelope)
+
+        await _each(bodies, patch)
 
     async def delete_node_metrics(self) -> list[str]:
         """Delete every NodeMetric; return those that existed."""
@@ -160,7 +181,7 @@ _RESTORE_SHARE = 0.5  # of the timeout: tenants must not keep the nodes from bei
 _MARGIN_SECONDS = 60.0  # how long after this program's timeout a manager that could not be stopped may not lead
 
 
-class UninstallSettings(settings.Settings):
+class UninstallSettings(settings.ProcessSettings):
     """Settings of the uninstallation, validated once at start, frozen."""
 
     namespace: str = pydantic.Field(names.NAMESPACE, min_length=1, max_length=63)
@@ -181,12 +202,6 @@ class UninstallSettings(settings.Settings):
     """How long to wait for pods to end; then the Lease fences them, for example where a kubelet is unreachable."""
     timeout_seconds: float = pydantic.Field(240.0, gt=0, le=86400)
     """Timeout of the whole uninstallation."""
-    kubeconfig: str = ""
-    """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
-    log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """Format of log lines: text or json."""
-    log_level: logs.LogLevel = logs.LogLevel.INFO
-    """Lowest level that is logged: debug, info, warning or error."""
 
 
 async def uninstall(to: connection.Connection, chosen: UninstallSettings) -> int:
@@ -224,8 +239,7 @@ class _Work:
         await self._fence()
         await steps.until_empty("NodeMetrics", cleanup.delete_node_metrics)
         if chosen.restore_limits:  # without its NodeMetric an agent lowers nothing
-            withdraw = functools.partial(lowered_limits.withdraw_nodes, cleanup.api)
-            await steps.until_empty("Mid resources that no pod requests", withdraw)
+            await steps.until_empty("Mid resources that no pod requests", cleanup.withdraw_nodes)
             try:
                 async with asyncio.timeout(chosen.timeout_seconds * _RESTORE_SHARE):
                     await lowered_limits.restore(self.limits, steps)
@@ -234,14 +248,13 @@ class _Work:
         await steps.until_empty("Mid resources and status annotations on nodes", cleanup.clean_nodes)
         clear = functools.partial(cleanup.clear_config_status, chosen.config_map)
         await steps.until_empty("the annotation on the ConfigMap", clear)
-        forgotten = functools.partial(cleanup.delete, resources.PODS, _listed(chosen.pods))
-        await steps.until_empty("the pod of helm test", forgotten)
+        await steps.until_empty("the pod of helm test", lambda: cleanup.delete(resources.PODS, _listed(chosen.pods)))
         leases = _listed(chosen.leases)
         if unstoppable:
             leases = [name for name in leases if name != chosen.lease]
             log.warning(
                 "keeping lease %s/%s because %s could not be stopped; delete the Lease once that pod is gone",
-                *(chosen.namespace, chosen.lease, some(unstoppable)),
+                *(chosen.namespace, chosen.lease, logs.some(unstoppable)),
             )
         await steps.until_empty("Leases", functools.partial(cleanup.delete, resources.LEASES, leases))
 

@@ -68,32 +68,28 @@ class EvictionMetrics:
     """`triggers` are all values that the label may have."""
 
     def __init__(self, registry: CollectorRegistry, triggers: Iterable[str]) -> None:
-        self.attempts = Counter(
-            "koord_manager_mid_evictions", "Mid pods that were to be evicted, by cause and result.",
-            ["cause", "result"], registry=registry,
-        )  # fmt: skip
-        self._short = Gauge(
-            "koord_manager_mid_short_nodes", "Nodes of which Mid pods are to be evicted, by cause.", ["cause"],
-            registry=registry,
-        )  # fmt: skip
-        self._closed = Gauge(
+        gauge, counter = functools.partial(Gauge, registry=registry), functools.partial(Counter, registry=registry)
+        self.attempts = counter(
+            "koord_manager_mid_evictions", "Mid pods that were to be evicted, by cause and result.", ["cause", "result"]
+        )
+        self._short = gauge(
+            "koord_manager_mid_short_nodes", "Nodes of which Mid pods are to be evicted, by cause.", ["cause"]
+        )
+        self._closed = gauge(
             "koord_manager_mid_closed_nodes",
             "Nodes that accept no new Mid pod after an eviction, or that are emptied.",
-            registry=registry,
         )
-        self._mid_only = Gauge(
+        self._mid_only = gauge(
             "koord_manager_mid_only_nodes",
-            "Nodes that only Mid pods keep: closed for new ones and emptied, or waiting for it.", ["state"],
-            registry=registry,
-        )  # fmt: skip
-        self.protected = Counter(
-            "koord_manager_mid_protected_pods", "Times that a Mid pod that was to be evicted was protected.",
-            registry=registry,
-        )  # fmt: skip
-        self.allowed = Gauge(
-            "koord_manager_mid_eviction_allowed", "1 while the manager may evict pods where it is to have the right.",
-            registry=registry,
-        )  # fmt: skip
+            "Nodes that only Mid pods keep: closed for new ones and emptied, or waiting for it.",
+            ["state"],
+        )
+        self.protected = counter(
+            "koord_manager_mid_protected_pods", "Times that a Mid pod that was to be evicted was protected."
+        )
+        self.allowed = gauge(
+            "koord_manager_mid_eviction_allowed", "1 while the manager may evict pods where it is to have the right."
+        )
         self.evicted = EvictedByNamespace()
         registry.register(self.evicted)
         self._triggers = tuple(triggers)

@@ -11,7 +11,7 @@ import functools
 import math
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -19,7 +19,6 @@ from prometheus_client.registry import Collector
 
 from api_types import names
 from api_types.node_metric import mid_resource
-from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_resource import Terms
 from apiserver_client import errors
 from component_base import build_info
@@ -127,19 +126,19 @@ class Telemetry:
     def __init__(self, registry: CollectorRegistry, *, reasons: Iterable[str], states: Iterable[str]) -> None:
         self.registry = registry
         build_info.register(registry, "koord_manager")
-        self.leader = Gauge("koord_manager_leader", "1 while this process holds the Lease.", registry=registry)
-        self._add_config_metrics(registry)
-        self.misconfigured_nodes = Gauge(
-            "koord_manager_misconfigured_nodes", "Nodes with an invalid annotation or label.", registry=registry
+        gauge, counter = functools.partial(Gauge, registry=registry), functools.partial(Counter, registry=registry)
+        by_node = functools.partial(NodeGauge, registry=registry)
+        self.leader = gauge("koord_manager_leader", "1 while this process holds the Lease.")
+        self._add_config_metrics(gauge)
+        self.misconfigured_nodes = gauge(
+            "koord_manager_misconfigured_nodes", "Nodes with an invalid annotation or label."
         )
-        self.writes = Counter(
-            "koord_manager_writes", "Writes to the apiserver, by kind and result.", ["kind", "result"],
-            registry=registry,
-        )  # fmt: skip
-        self.reverts = Counter(
-            "koord_manager_node_status_reverts", "Times that another client had changed what was written to a node.",
-            registry=registry,
-        )  # fmt: skip
+        self.writes = counter(
+            "koord_manager_writes", "Writes to the apiserver, by kind and result.", ["kind", "result"]
+        )
+        self.reverts = counter(
+            "koord_manager_node_status_reverts", "Times that another client had changed what was written to a node."
+        )
         self._write_seconds = Histogram(
             "koord_manager_write_seconds", "Duration of a write.", ["kind"], registry=registry, buckets=_WRITE_BUCKETS
         )
@@ -147,80 +146,58 @@ class Telemetry:
             "koord_manager_sample_age_seconds", "Age of the sample that Mid resources were calculated from.",
             registry=registry, buckets=_AGE_BUCKETS,
         )  # fmt: skip
-        self._mid_cpu = NodeGauge(
-            "koord_manager_node_mid_cpu_cores", "mid-cpu published on a node, in cores.", registry=registry
+        self._mid_cpu = by_node("koord_manager_node_mid_cpu_cores", "mid-cpu published on a node, in cores.")
+        self._mid_memory = by_node("koord_manager_node_mid_memory_bytes", "mid-memory published on a node.")
+        self.mid, self.evaluation = MidCollector(registry), FleetEvaluationCollector(registry)
+        self._nodes = gauge("koord_manager_nodes", "Nodes by the reason of their Mid resources.", ["reason"])
+        self._sample_time = by_node(
+            "koord_manager_node_sample_timestamp_seconds", "Time of the newest usable sample of a node."
         )
-        self._mid_memory = NodeGauge(
-            "koord_manager_node_mid_memory_bytes", "mid-memory published on a node.", registry=registry
+        self._wrong_clock = by_node(
+            "koord_manager_node_clock_wrong", "1 for a node whose clock differs from the apiserver's by over a minute."
         )
-        self.mid, self._evaluation = MidCollector(registry), FleetEvaluationCollector(registry)
-        self._nodes = Gauge(
-            "koord_manager_nodes", "Nodes by the reason of their Mid resources.", ["reason"], registry=registry
+        self.clock_ahead = gauge(
+            "koord_manager_clock_ahead_seconds", "Difference of the leader's own clock from the apiserver's."
         )
-        self._sample_time = NodeGauge(
-            "koord_manager_node_sample_timestamp_seconds", "Time of the newest usable sample of a node.",
-            registry=registry,
-        )  # fmt: skip
-        self._wrong_clock = NodeGauge(
-            "koord_manager_node_clock_wrong", "1 for a node whose clock differs from the apiserver's by over a minute.",
-            registry=registry,
-        )  # fmt: skip
-        self.clock_ahead = Gauge(
-            "koord_manager_clock_ahead_seconds", "Difference of the leader's own clock from the apiserver's.",
-            registry=registry,
-        )  # fmt: skip
-        self.dropped_fields = Gauge(
-            "koord_manager_node_metric_dropped_fields", "Fields of this project that the NodeMetric CRD drops.",
-            registry=registry,
-        )  # fmt: skip
+        self.dropped_fields = gauge(
+            "koord_manager_node_metric_dropped_fields", "Fields of this project that the NodeMetric CRD drops."
+        )
         self._states = tuple(states)
         self._reason_of_node: dict[str, str] = {}
         self._tally: Tally[str] = Tally()
         self._last_events: dict[str, float] = {}
-        self._add_watch_metrics(registry)
+        self._add_watch_metrics(gauge, counter)
         self.eviction = EvictionMetrics(registry, TRIGGERS)
         self._start_at_zero(reasons)
 
-    def _add_config_metrics(self, registry: CollectorRegistry) -> None:
-        """Define the metrics of the configuration."""
-        self._config_generation = Gauge(
-            "koord_manager_config_generation", "Configurations put in force since the start.", registry=registry
+    def _add_config_metrics(self, gauge: functools.partial[Gauge]) -> None:
+        self._config_generation = gauge(
+            "koord_manager_config_generation", "Configurations put in force since the start."
         )
-        self._config_time = Gauge(
+        self._config_time = gauge(
             "koord_manager_config_timestamp_seconds",
             "Unix time since which the configuration is in force; NaN before the first.",
-            registry=registry,
         )
-        self._report_interval = Gauge(
+        self._report_interval = gauge(
             "koord_manager_report_interval_seconds",
             "Longest interval of reports that the configuration in force requests; NaN before the first.",
-            registry=registry,
         )
         for unknown in (self._config_time, self._report_interval):
             unknown.set(math.nan)
-        self._config_state = Gauge(
-            "koord_manager_config_state", "1 for the state the ConfigMap is in.", ["state"], registry=registry
-        )
-        self.config_problems = Gauge(
-            "koord_manager_config_problems", "Problems in the newest document, advice included.", registry=registry
+        self._config_state = gauge("koord_manager_config_state", "1 for the state the ConfigMap is in.", ["state"])
+        self.config_problems = gauge(
+            "koord_manager_config_problems", "Problems in the newest document, advice included."
         )
 
-    def _add_watch_metrics(self, registry: CollectorRegistry) -> None:
-        """Define the metrics of watches, queue and Events."""
-        self.events_lost = Counter(
-            "koord_manager_kubernetes_events_lost", "Events that could not be posted.", registry=registry
+    def _add_watch_metrics(self, gauge: functools.partial[Gauge], counter: functools.partial[Counter]) -> None:
+        self.events_lost = counter("koord_manager_kubernetes_events_lost", "Events that could not be posted.")
+        self._events_seen = counter("koord_manager_watch_events", "Events received, by resource.", ["resource"])
+        self.queue_depth = gauge(
+            "koord_manager_queue_depth", "Nodes waiting for a worker, withdrawals in the urgent lane.", ["lane"]
         )
-        self._events_seen = Counter(
-            "koord_manager_watch_events", "Events received, by resource.", ["resource"], registry=registry
+        self._watch_age = gauge(
+            "koord_manager_watch_age_seconds", "Time since the last event of a watch, without bookmarks.", ["resource"]
         )
-        self.queue_depth = Gauge(
-            "koord_manager_queue_depth", "Nodes waiting for a worker, withdrawals in the urgent lane.", ["lane"],
-            registry=registry,
-        )  # fmt: skip
-        self._watch_age = Gauge(
-            "koord_manager_watch_age_seconds", "Time since the last event of a watch, without bookmarks.",
-            ["resource"], registry=registry,
-        )  # fmt: skip
 
     def _start_at_zero(self, reasons: Iterable[str]) -> None:
         """Create every series: a counter that appears with its first increment hides that increment from rate()."""
@@ -246,10 +223,6 @@ class Telemetry:
         for name in self._states:
             self._config_state.labels(name).set(int(name == state))
 
-    def set_evaluations(self, reports: Callable[[], Iterable[Packed]]) -> None:
-        """Export the live evaluations of all nodes, read at each scrape."""
-        self._evaluation.reports = reports
-
     def watched(self, resource: str) -> None:
         """Count an event of a watch."""
         self._events_seen.labels(resource).inc()
@@ -259,11 +232,8 @@ class Telemetry:
         """Export the time since the last event of each watch, or since now where there was none."""
         self._last_events = dict.fromkeys(WATCHED, time.monotonic())
         for resource in WATCHED:
-            age = functools.partial(self._age_seconds, resource)
+            age = functools.partial(lambda name: time.monotonic() - self._last_events[name], resource)
             self._watch_age.labels(resource).set_function(age)
-
-    def _age_seconds(self, resource: str) -> float:
-        return time.monotonic() - self._last_events[resource]
 
     def show_sample(self, node: str, taken: dt.datetime, now: dt.datetime) -> None:
         """Record the sample that Mid resources of a node are calculated from."""

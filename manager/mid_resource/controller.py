@@ -67,7 +67,7 @@ class MidController:
     def relist(self, name: str) -> None:
         """List the pods of a node again at its next reconcile: one of them was evicted."""
         if (state := self._nodes.get(name)) is not None:
-            state.note_list(None)
+            state.listed = None
 
     def _state(self, node: store.StoredNode) -> MidNodeState:
         state = self._nodes.get(node.metadata.name)
@@ -119,7 +119,7 @@ class MidController:
         case = self._case(state, node, strategy)
         target, requests_from = await self._target(case, state)
         if state.is_observed or not shortage.needs_no_turn(case, target, self.settings.autoscaling):
-            state.observed(is_kept=self.observe(case, target, requests_from))
+            state.is_observed = self.observe(case, target, requests_from)
         if case.decision.action is not Action.KEEP:
             self.telemetry.mid.show(name, target.values, target.lines)
         if case.is_shadow:
@@ -151,11 +151,10 @@ class MidController:
             return await self._targets.make(case, state)
         except Exception:
             if state.is_observed:  # a drain that was switched off ends, whatever fails here
-                state.observed(is_kept=self.observe(case, None, ""))
+                state.is_observed = self.observe(case, None, "")
             raise
 
     async def _report_revert(self, about: Subject, turn: WriteTurn) -> None:
-        """Count a revert, and record an Event about a series of them."""
         self.telemetry.reverts.inc()
         if turn.reverts >= REVERTS_REPORTED_FROM:
             # after a write of its own, the manager itself is the last writer that the apiserver has recorded
@@ -163,7 +162,6 @@ class MidController:
             await self.recorder.event(about, *events.revert_event(writer))
 
     def _show(self, name: str, reason: Reason, *, is_clock_wrong: bool | None = None) -> None:
-        """Show the reason, and what the node has published now."""
         node = self.cache.nodes.get(name)
         published = formula.published_on(node).allocatable if node else {}
         self.telemetry.show_node(name, reason, published, is_clock_wrong=is_clock_wrong)

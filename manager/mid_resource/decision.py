@@ -351,9 +351,9 @@ class Case:
         """Read the annotations of the node."""
         self.written = self.node.mid_status
         annotations = self.node.metadata.annotations or {}
-        self.record = mid_eviction.eviction_record(self.node) if names.ANNOTATION_MID_EVICTION in annotations else None
-        self.is_stripped = self.record is None and self.remembered is not None
-        self.record = self.record or self.remembered
+        record = mid_eviction.eviction_record(self.node) if names.ANNOTATION_MID_EVICTION in annotations else None
+        self.is_stripped = record is None and self.remembered is not None
+        self.record = record or self.remembered
         departure = classify(self.node)
         self.closed = why_closed(departure, self.record, self.strategy)
         self.is_shadow = not self.policy.publishes and self.written is None

@@ -100,7 +100,6 @@ def explain(node: store.StoredNode, decided: Decision | None, shadow: MidStatus 
 
 
 def _unwritten(decided: Decision | None) -> MidStatus:
-    """Return the head of the explanation of a node that was never written."""
     reason = decided.reason if decided else Reason.NO_CONFIGURATION
     detail = decided.detail if decided else ""
     return MidStatus(time="", reason=reason, status=STATUS[reason], text=TEXTS[reason], detail=detail)

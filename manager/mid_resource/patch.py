@@ -93,7 +93,8 @@ def patch_reason(
             floors = {mid: line.floor or 0 for mid, line in target.lines.items()}
             if moved is None and any(published.allocatable.get(mid, 0) < floor for mid, floor in floors.items()):
                 moved = PatchReason.BELOW_FLOOR
-            if moved is None and target.floor_before and _shrinks(target, published, written):
+            shrinks = target.floor_before and (_floor_fell(target, published) or _floor_time_is_new(target, written))
+            if moved is None and shrinks:
                 moved = PatchReason.SHRINKING
             if moved is None and _closes(target, published, written):
                 moved = PatchReason.CLOSING
@@ -124,10 +125,6 @@ def _kept_reason(
     # a restarted manager could not know the time of the kept values, and would end them too early
     is_unwritten = last_usable is not None and times.format_rfc3339(last_usable) != mid_status.last_usable(written)
     return PatchReason.EXPLANATION if is_unwritten else None
-
-
-def _shrinks(target: Target, published: PublishedMid, written: MidStatus | None) -> bool:
-    return _floor_fell(target, published) or _floor_time_is_new(target, written)
 
 
 def _floor_fell(target: Target, published: PublishedMid) -> bool:

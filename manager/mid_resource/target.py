@@ -169,6 +169,7 @@ class MidNodeState:
         self.uid = uid
         self.pace = WritePace()
         self.listed: ListedPods | None = None
+        """The newest list; None has the pods listed again."""
         self.period: Period | None = None
         """Time in which Mid shrinks."""
         self.has_ended_period = False
@@ -219,27 +220,12 @@ class MidNodeState:
         self._is_clock_reported = bool(fault)
         return [event for event in possible if event is not None]
 
-    def observed(self, *, is_kept: bool) -> None:
-        """Record whether the evictor keeps a state of the node."""
-        self.is_observed = is_kept
-
-    def note_list(self, listed: ListedPods | None) -> None:
-        """Record the newest pod list; None has the pods listed again."""
-        self.listed = listed
-
     def continue_or_begin_period(
         self, written: MidStatus | None, now: dt.datetime, sample: dt.datetime | None
     ) -> Period:
         """Return the period in which Mid shrinks; begin one where there is none."""
         self.period = formula.continue_or_begin(self.period, None if self.has_ended_period else written, now, sample)
         return self.period
-
-    def end_period(self) -> None:
-        """Record that Mid does not shrink."""
-        self.period, self.has_ended_period = None, True
-
-
-_NATIVE_OF_MID: Final = {mid: native for native, mid in mid_resource.MID_OF_NATIVE.items()}
 
 
 @dataclass(eq=False)
@@ -279,7 +265,7 @@ class Targets:
             listed = await list_node(self.api, case.name, self.newly_evicted, last_floor(case))
         except errors.ApiServerError as error:
             log.warning("node %s: cannot list its pods, the last known Mid requests count: %s", case.name, error)
-        state.note_list(ListedPods(sample, case.now, listed))
+        state.listed = ListedPods(sample, case.now, listed)
         return listed
 
     async def _calculated(self, case: Case, state: MidNodeState, report: UsableReport) -> tuple[Target, str]:
@@ -289,10 +275,8 @@ class Targets:
             if counted is not None:
                 requests, source = counted.requests(), FROM_PODS
             else:
-                requests, source = (
-                    Requests(node_reservation.allocatable(case.node).resources, last_floor(case)),
-                    UNKNOWN,
-                )  # no unallocated
+                everything = node_reservation.allocatable(case.node).resources  # so nothing is unallocated
+                requests, source = Requests(everything, last_floor(case)), UNKNOWN
         evaluate = functools.partial(
             formula.evaluated, case.node, report, case.policy, requests, sample=case.inputs.sample_time,
             max_increase_percent=case.strategy.strategy.mid_max_increase_percent, closed=case.closed,
@@ -301,7 +285,7 @@ class Targets:
         shrinks = target.is_short() or (case.closed and any(requests.mid.values()))
         if not shrinks or not (case.policy.floor or case.record):
             if state.period is not None or not state.has_ended_period:
-                state.end_period()
+                state.period, state.has_ended_period = None, True
             return target, source
         period = state.continue_or_begin_period(case.written, case.now, case.inputs.sample_time)
         if case.record or period.sample is None or period.sample != case.inputs.sample_time:
@@ -340,7 +324,8 @@ class Targets:
             return formula.withdrawn(None, reason), ""
         since = state.continue_or_begin_period(case.written, case.now, None).since
         listed = await self._list(case, state, None, since)
-        capacity = _mid_capacity(case.node)
+        natives = node_reservation.capacity(case.node)
+        capacity = {mid: natives.get(native, 0) for native, mid in mid_resource.MID_OF_NATIVE.items()}
         requested: Mapping[str, int] = last_floor(case)
         if listed:
             requested = _no_more_than_reported(case, listed, listed.mid_bound_until(since))
@@ -377,8 +362,3 @@ def last_floor(case: Case) -> dict[str, int]:
         return {mid: case.published.allocatable.get(mid, 0) for mid in names.MID_RESOURCES}
     lines = {mid: case.written.resources.get(mid, Terms()) for mid in names.MID_RESOURCES}
     return {mid: (line.published or 0) if line.floor is None else line.floor for mid, line in lines.items()}
-
-
-def _mid_capacity(node: store.StoredNode) -> dict[str, int]:
-    capacity = node_reservation.capacity(node)
-    return {mid: capacity.get(native, 0) for mid, native in _NATIVE_OF_MID.items()}

@@ -90,7 +90,6 @@ class ConfigReporter:
     def _events(
         self, outcome: evaluation.ConfigOutcome, applied_before: bool
     ) -> Iterator[tuple[Literal["Normal", "Warning"], str, str]]:
-        """Yield severity, reason and text of each Event of an evaluated document."""
         for problem in outcome.problems[:MOST_PROBLEM_EVENTS]:
             text = f"{names.COLOCATION_CONFIG_KEY}: {problem.with_effect()}"
             yield "Warning", evaluation.REASONS[problem.effect], text

@@ -160,7 +160,11 @@ def annotation(outcome: ConfigOutcome, before: str | None, now: dt.datetime, *, 
         "reason": reason(outcome),
         "message": summary(outcome, kept_in=kept_in),
     }
-    if problems := [_cut(_text(problem)) for problem in outcome.problems[:_MOST_PROBLEMS]]:
+    refused = Effect.DOCUMENT_REFUSED  # which the condition as a whole states
+    if problems := [
+        _cut(str(problem) if problem.effect is refused else problem.with_effect())
+        for problem in outcome.problems[:_MOST_PROBLEMS]
+    ]:
         condition["problems"] = problems
     if len(outcome.problems) > _MOST_PROBLEMS:
         condition["furtherProblems"] = len(outcome.problems) - _MOST_PROBLEMS
@@ -180,11 +184,6 @@ def _since(text: str, status: str) -> str | None:
     if not written or written["status"] != status or times.parse_rfc3339_or_none(written["since"]) is None:
         return None
     return written["since"]
-
-
-def _text(problem: Problem) -> str:
-    """Return a problem with its effect, where the condition as a whole does not state that effect."""
-    return str(problem) if problem.effect is Effect.DOCUMENT_REFUSED else problem.with_effect()
 
 
 def _cut(text: str) -> str:

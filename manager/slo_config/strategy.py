@@ -161,18 +161,6 @@ def percent_of_ratio(text: str) -> int | None:
     return int((ratio * 100).to_integral_value(ROUND_HALF_UP))
 
 
-def _entry_layer(configured: Configuration, position: int) -> Layer:
-    entry = (configured.document.node_configs or [])[position]
-    problems = tuple(problem for problem in configured.problems if problem.path[:2] == ("nodeConfigs", position))
-    return Layer(f"nodeConfigs[{position}] {entry.name or ''}".rstrip(), slo.merge(entry), problems)
-
-
-def _annotation_layer(text: str) -> Layer:
-    strategy, problems = colocation_document.read_strategy(text)
-    name = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}"
-    return Layer(name, strategy or slo.ColocationStrategy(), problems)
-
-
 def _label_layer(label: str, text: str) -> Layer:
     field_name = RATIO_LABELS[label]
     percent = percent_of_ratio(text)
@@ -187,8 +175,12 @@ def _label_layer(label: str, text: str) -> Layer:
 def node_layers(labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[Layer]:
     """Return the layers of a node's own annotation and labels, lowest first."""
     text = annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
-    annotation = [] if text is None else [_annotation_layer(text)]
-    return [*annotation, *(_label_layer(label, labels[label]) for label in RATIO_LABELS if label in labels)]
+    of_labels = [_label_layer(label, labels[label]) for label in RATIO_LABELS if label in labels]
+    if text is None:
+        return of_labels
+    strategy, problems = colocation_document.read_strategy(text)
+    name = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}"
+    return [Layer(name, strategy or slo.ColocationStrategy(), problems), *of_labels]
 
 
 def overlays(configured: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[Layer]:
@@ -197,15 +189,19 @@ def overlays(configured: Configuration, labels: Mapping[str, str], annotations: 
 
 
 def _configured_layers(configured: Configuration, labels: Mapping[str, str]) -> list[Layer]:
-    entries = [_entry_layer(configured, position) for position in matching_entries(configured.document, labels)[:1]]
     of_cluster = tuple(problem for problem in configured.problems if problem.path[:1] != ("nodeConfigs",))
     off = slo.ColocationStrategy.model_validate({"enable": False})
-    without_agent = [
+    layers = [Layer("cluster strategy", slo.merge(configured.document), of_cluster)]
+    layers += [
         Layer(f"label {key}={text}", off)
         for key, text in names.LABELS_WITHOUT_DAEMON_SETS.items()
         if labels.get(key) == text
     ]
-    return [Layer("cluster strategy", slo.merge(configured.document), of_cluster), *without_agent, *entries]
+    for position in matching_entries(configured.document, labels)[:1]:
+        entry = (configured.document.node_configs or [])[position]
+        problems = tuple(problem for problem in configured.problems if problem.path[:2] == ("nodeConfigs", position))
+        layers.append(Layer(f"nodeConfigs[{position}] {entry.name or ''}".rstrip(), slo.merge(entry), problems))
+    return layers
 
 
 def matching_entries(document: slo.ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:
@@ -245,7 +241,7 @@ class Strategies:
         """Least recently used first; the key has a digest of the annotation, not its text."""
 
     def merged(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
-        """Return the strategy of a node with these labels and annotations, without its layers and extensions."""
+        """Return the strategy of a node with these labels and annotations, without what no controller reads."""
         key = (
             matching_entries(self.configuration.document, labels),
             _digest(annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)),
@@ -253,7 +249,9 @@ class Strategies:
         )
         merged = self._known.pop(key, None)
         if merged is None:
-            merged = _slim(node_strategy(self.configuration, labels, annotations))
+            whole = node_strategy(self.configuration, labels, annotations)
+            keys = whole.strategy.model_copy(update={"extensions": None})
+            merged = dataclasses.replace(whole, strategy=keys, layers=())
             if len(self._known) >= MOST_KNOWN:
                 self._known.popitem(last=False)
         self._known[key] = merged
@@ -265,11 +263,6 @@ def _digest(text: str | None) -> bytes | None:
     if text is None:
         return None
     return b"" if pods.is_too_long(text) else hashlib.sha256(text.encode(errors="replace")).digest()
-
-
-def _slim(strategy: NodeStrategy) -> NodeStrategy:
-    """Drop what no controller reads: the layers are for koordctl, the extensions for third parties."""
-    return dataclasses.replace(strategy, strategy=strategy.strategy.model_copy(update={"extensions": None}), layers=())
 
 
 def mid_colocation_policy(node: NodeStrategy) -> slo.MidColocationPolicy:

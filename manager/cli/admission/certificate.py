@@ -16,10 +16,10 @@ import logging
 import math
 import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cryptography import exceptions, x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -153,14 +153,15 @@ class CertificateStore:
     async def _read_or_renew(self) -> CertificatePair:
         name, namespace = self.settings.secret, self.settings.namespace
         secret = await objects.get(self.api, _SECRETS, name, namespace=namespace)
-        pair = _pair(secret.get("data") or {})
+        data = secret.get("data") or {}
+        pair = CertificatePair(*(_decoded(data.get(key)) for key in (CERTIFICATE_FILE, KEY_FILE, _BUNDLE)))
         now = self._now()
         fault = problem(pair, self.settings.host, now)
         if not fault:
             return pair
         renewed = make(self.settings.host, now, pair.bundle)
-        data = {CERTIFICATE_FILE: renewed.certificate, KEY_FILE: renewed.key, _BUNDLE: renewed.bundle}
-        body = {**secret, "data": {key: base64.b64encode(value).decode() for key, value in data.items()}}
+        entries = {CERTIFICATE_FILE: renewed.certificate, KEY_FILE: renewed.key, _BUNDLE: renewed.bundle}
+        body = {**secret, "data": {key: base64.b64encode(value).decode() for key, value in entries.items()}}
         await objects.replace(self.api, _SECRETS, name, body, namespace=namespace)
         log.info("Secret %s/%s: a new certificate was made: %s", namespace, name, fault)
         return renewed
@@ -205,12 +206,8 @@ class CertificateStore:
         self.context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
 
 
-def _pair(data: Mapping[str, Any]) -> CertificatePair:
-    """Return what a Secret holds; an entry that cannot be decoded is empty."""
-    return CertificatePair(*(_decoded(data.get(key)) for key in (CERTIFICATE_FILE, KEY_FILE, _BUNDLE)))
-
-
 def _decoded(value: object) -> bytes:
+    """Return an entry of a Secret; one that cannot be decoded is empty."""
     try:
         return base64.b64decode(value, validate=True) if isinstance(value, str) else b""
     except ValueError:

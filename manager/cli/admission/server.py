@@ -145,7 +145,6 @@ class AdmissionServer:
 
 
 async def _answered(fn: kopf.WebhookFn) -> None:
-    """Wait until `fn` answers a review."""
     while True:
         try:
             await fn(_EXAMPLE, webhook=HANDLER)
@@ -185,7 +184,6 @@ def _is_of(review: Any, operation: str) -> bool:
 
 
 def _refused(head: bytes, code: int, why: str) -> web.Response:
-    """Return the refusal of the pod of a review that begins with `head`."""
     uid = _UID.search(head)
     if uid is None:
         return web.Response(status=code)

@@ -7,12 +7,12 @@ from typing import Final
 import pydantic
 
 from api_types import names
-from component_base import listening, logs, settings
+from component_base import listening, settings
 
 ENV_PREFIX: Final = "ADMISSION"
 
 
-class AdmissionSettings(settings.Settings):
+class AdmissionSettings(settings.ProcessSettings):
     """Settings, validated once at start, frozen."""
 
     namespace: str = pydantic.Field(names.NAMESPACE, min_length=1, max_length=63)
@@ -31,18 +31,12 @@ class AdmissionSettings(settings.Settings):
     """Folder for tls.crt and tls.key, which no other process reads."""
     certificate_check_seconds: float = pydantic.Field(60.0, ge=0.05, le=3600.0)
     """Time between two checks of the certificate."""
-    kubeconfig: str = ""
-    """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
     port: int = pydantic.Field(9443, ge=1, le=65535)
     """Port of the webhook."""
     http_address: str = listening.ALL_ADDRESSES
     """Address of /healthz, /readyz and /metrics. :: is every address of IPv6 and IPv4."""
     http_port: int = pydantic.Field(9318, ge=0, le=65535)
     """Port of /healthz, /readyz and /metrics."""
-    log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """Format of log lines: text or json."""
-    log_level: logs.LogLevel = logs.LogLevel.INFO
-    """Lowest level that is logged: debug, info, warning or error."""
 
     @property
     def host(self) -> str:

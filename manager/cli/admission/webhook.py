@@ -146,7 +146,6 @@ class AdmissionProgram:
             await asyncio.wait({checks, *waits})
 
     async def _answer_reviews(self, context: ssl.SSLContext) -> None:
-        """Answer reviews until some seconds after a signal."""
         gc.collect()
         gc.freeze()  # a full collection covers what the imports made too, which takes 20 ms
         gc.set_threshold(_COLLECT_AFTER_OBJECTS)
@@ -161,7 +160,6 @@ class AdmissionProgram:
         await self._thread.end()
 
     async def _check(self, certificates: CertificateStore, has_certificate: asyncio.Event) -> None:
-        """Check the certificate at an interval, and sooner after an error."""
         attempt = 0
         while True:
             seconds = self._settings.certificate_check_seconds

@@ -186,9 +186,7 @@ class Evictor:
     def _clock_set_back(self, now: dt.datetime) -> None:
         """Begin pauses, rates and graces again: by the times of the old clock they would last for so much longer."""
         log.warning("the clock was set back to %s: pauses and rates of evictions begin again", now)
-        for part in (
-            self._turns, self._pace, self._leaving_pace, self._advice_pace, self._evicted, self._gone
-        ):  # fmt: skip
+        for part in (self._turns, self._pace, self._leaving_pace, self._advice_pace, self._evicted, self._gone):
             part.clock_set_back(now)
 
     async def _work_on_leaving(self, leaving: Sequence[NodeTurn], now: dt.datetime) -> None:
@@ -266,13 +264,11 @@ class Evictor:
             self.telemetry.eviction.evicted.add(namespace, 0)
         now = self.clock()
         permitted = await self._permitted(turn, {pod.namespace for pod in pods.staying})
-        refusals = turn.refusals
-        refusals.keep({pod.uid for pod in pods.staying})
-
-        def may_go(pod: Candidate) -> bool:
-            return pod.namespace in permitted and not refusals.waits(pod.uid, now)
-
-        chosen = planning.plan(pods, observation, triggers, turn.policy, may_go, refused=refusals.numbers)
+        turn.refusals.keep({pod.uid for pod in pods.staying})
+        chosen = planning.plan(
+            pods, observation, triggers, turn.policy, refused=turn.refusals.numbers,
+            may_go=lambda pod: pod.namespace in permitted and not turn.refusals.waits(pod.uid, now),
+        )  # fmt: skip
         return (chosen, pods) if chosen.triggers else None
 
     def newly_evicted(self) -> Collection[str]:
@@ -328,7 +324,6 @@ class Evictor:
     async def _not_evicted(
         self, turn: NodeTurn, plan: EvictionPlan, victim: Candidate, error: errors.ApiServerError, at: dt.datetime
     ) -> None:
-        """Draw the consequences of an eviction that the apiserver did not confirm."""
         result = pace.classify(error)
         if result is AttemptResult.FORBIDDEN and not await self.rights.lost(victim.namespace):
             result = AttemptResult.REFUSED

@@ -109,7 +109,6 @@ class Emptying:
         state.list_shows(pods_on_node.keeper(listed, turn.uid), pods, now)
 
     async def _why_reopened(self, turn: NodeTurn, state: Occupancy, now: dt.datetime) -> str:
-        """Return why a closed node opens again; empty where it stays closed."""
         if why := state.why_reopened(now):
             if not (state.refusal or state.keeper):
                 state.leave_alone(now)

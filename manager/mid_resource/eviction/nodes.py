@@ -307,7 +307,6 @@ class Turns:
                 turn.occupancy.clock_set_back(now)
 
     def _sort(self, turn: NodeTurn, now: dt.datetime) -> None:
-        """Count the node among those that are short, and those that are closed, or not."""
         if not turn.triggers:
             self._short.pop(turn.name, None)
         elif turn.name not in self._short:

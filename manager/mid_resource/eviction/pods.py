@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -122,33 +122,34 @@ def node_pods(
     for pod in listed:
         if not pods.is_admitted(pod):
             continue
-        candidate = _candidate(pod, node_uid, usage, triggers)
+        candidate = _candidate(pod, node_uid, usage, triggers, record)
         if candidate is not None:
-            if not candidate.protected and _comes_back(pod, candidate, triggers, record):
-                candidate = replace(candidate, protected=_COMES_BACK)
             is_leaving = pod.metadata.deletion_timestamp is not None or pod.metadata.uid in evicted
             (leaving if is_leaving else staying).append(candidate)
     return EvictablePods(tuple(staying), tuple(leaving))
 
 
-def _comes_back(
-    pod: EvictablePod, candidate: Candidate, triggers: Collection[Trigger], record: MidEvictionRecord | None
-) -> bool:
-    """Check whether the eviction of a pod would only make room for the next one of its kind."""
+def _comes_back(pod: EvictablePod, triggers: Collection[Trigger], record: MidEvictionRecord | None) -> bool:
+    """Check whether the eviction of a pod without Mid requests would only make room for the next one of its kind."""
     closed_since = times.parse_rfc3339_or_none(record.since if record else None)
     created = times.parse_rfc3339_or_none(pod.metadata.creation_timestamp)
-    if candidate.requests or closed_since is None or created is None or Trigger.LEAVING in triggers:
+    if closed_since is None or created is None or Trigger.LEAVING in triggers:
         return False
     return created > closed_since - decision.CLOCK_TOLERANCE
 
 
 def _candidate(
-    pod: EvictablePod, node_uid: str, usage: Mapping[str, int], triggers: Collection[Trigger]
+    pod: EvictablePod,
+    node_uid: str,
+    usage: Mapping[str, int],
+    triggers: Collection[Trigger],
+    record: MidEvictionRecord | None = None,
 ) -> Candidate | None:
     requested = pods.requests(pod.spec)
     mid_requests = {mid: requested[mid] for mid in names.MID_RESOURCES if requested.get(mid, 0) > 0}
     if not mid_requests and priority_and_qos.priority_class(pod) is not PriorityClass.MID:
         return None
+    comes_back = not mid_requests and _comes_back(pod, triggers, record)
     meta, priority = pod.metadata, pod.spec.priority or 0
     annotations = pods.annotation_map(meta)
     return Candidate(
@@ -156,7 +157,7 @@ def _candidate(
         eviction_priority=_number(annotations.get(names.ANNOTATION_EVICTION_PRIORITY), 0),
         sub_priority=_number(pods.label_map(meta).get(names.LABEL_PRIORITY), priority),
         memory_used=usage.get(f"{meta.namespace}/{meta.name}", 0), leaving_since=_leaving_since(meta),
-        protected=_protection(pod, node_uid, triggers),
+        protected=_protection(pod, node_uid, triggers) or (_COMES_BACK if comes_back else ""),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,7 +19,7 @@ import msgspec
 
 from api_types import names
 from api_types.colocation import node_reservation
-from api_types.kubernetes import quantities, times
+from api_types.kubernetes import pods, quantities, times
 from api_types.node_metric import mid_eviction, mid_report
 from api_types.node_metric.mid_report import BadReport, WireUsage
 from manager.mid_resource.decision import FUTURE_TOLERANCE, Action, Case
@@ -197,14 +197,6 @@ def memory_to_release(capacity: int, used: int, threshold_percent: int, lower_pe
     return max(capacity * (used_percent - lower) // 100, 0) if used_percent >= threshold_percent else 0
 
 
-class ReportCondition(msgspec.Struct, frozen=True, gc=False):
-    """A condition of a report."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-
-
 class ReportPrediction(msgspec.Struct, frozen=True, gc=False):
     """Age of the recorded history."""
 
@@ -223,7 +215,7 @@ class FullStatus(msgspec.Struct, rename="camel", frozen=True):
     """Part of a report."""
 
     update_time: str | None = None
-    conditions: list[ReportCondition] | None = None
+    conditions: list[pods.ObjectCondition] | None = None
     prediction: ReportPrediction | None = None
     pods_metric: list[ReportPodUsage | None] | None = None
 
@@ -265,7 +257,7 @@ def observe_report(case: Case, calculated: Target, requests_from: str) -> Observ
         calculated={mid: calculated for mid, (calculated, _) in amounts.items()},
         allocated={mid: allocated for mid, (_, allocated) in amounts.items()},
         memory_capacity=lines[names.MID_MEMORY].capacity or 0,
-        memory_used=_sum(of_classes),
+        memory_used=None if None in of_classes.values() else sum(filter(None, of_classes.values())),
         mid_memory_used=of_classes["mid"],
     )
 
@@ -298,11 +290,6 @@ def _is_possible(usage: dict[str, int | None], case: Case, native: str) -> bool:
     return used * 100 <= (100 + _MEASURED_TOLERANCE_PERCENT) * capacity
 
 
-def _sum(usage: dict[str, int | None]) -> int | None:
-    amounts = [amount for amount in usage.values() if amount is not None]
-    return sum(amounts) if len(amounts) == len(usage) else None
-
-
 def fault(read: FullReport, observation: Observation, cold_start: dt.timedelta, now: dt.datetime) -> str:
     """Return why a report that was read again is nothing to evict for; empty where it is."""
     status = read.status or FullStatus()
@@ -322,10 +309,7 @@ def fault(read: FullReport, observation: Observation, cold_start: dt.timedelta, 
 
 def memory_of_pods(read: FullReport) -> dict[str, int]:
     """Return the memory of each pod, in bytes, by namespace/name; a malformed or negative one is left out."""
-    return dict(_memory_of_pods(read))
-
-
-def _memory_of_pods(read: FullReport) -> Iterator[tuple[str, int]]:
+    used = {}
     for pod in (read.status.pods_metric if read.status else None) or ():
         wire = (pod.pod_usage.resources or {}).get(names.MEMORY) if pod else None
         if pod is None or wire is None:
@@ -335,4 +319,5 @@ def _memory_of_pods(read: FullReport) -> Iterator[tuple[str, int]]:
         except quantities.InvalidQuantity:
             continue
         if amount >= 0:
-            yield f"{pod.namespace}/{pod.name}", amount
+            used[f"{pod.namespace}/{pod.name}"] = amount
+    return used
