@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         chosen = settings.from_sources(SchedulerPluginSettings, arguments, os.environ, ENV_PREFIX)
         configuration = loader.load(chosen.config)
-    except (settings.SettingsError, loader.InvalidConfiguration) as error:
+    except settings.SettingsError as error:  # or loader.InvalidConfiguration
         for problem in error.problems:
             print(f"scheduler_plugin: {problem}", file=sys.stderr)  # noqa: T201  # the log settings may be invalid
         return _WRONG_SETTINGS
@@ -53,15 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info("settings: %s", chosen.model_dump_json())
     log.info("configuration: %s", json.dumps(configuration.document()))
     try:
-        asyncio.run(_run(chosen, configuration))
+        asyncio.run(ExtenderApp(chosen, configuration).run())
     except (errors.NoCredentials, http_endpoint.CannotListen, UnusableCertificate) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return _FAILED
     return 0
-
-
-async def _run(chosen: SchedulerPluginSettings, configuration: loader.PluginConfiguration) -> None:
-    await ExtenderApp(chosen, configuration).run()
 
 
 if __name__ == "__main__":

@@ -6,16 +6,16 @@ from typing import Annotated, Final, Self
 
 import pydantic
 
-from component_base import listening, logs
-from component_base.settings import Settings
+from component_base import listening
+from component_base.settings import ProcessSettings
 
 ENV_PREFIX: Final = "KOORD_SCHEDULER"
 
 Port = Annotated[int, pydantic.Field(ge=0, le=65535)]
 
 
-class SchedulerPluginSettings(Settings):
-    """Addresses, files, intervals, limits and logging."""
+class SchedulerPluginSettings(ProcessSettings):
+    """Addresses, files, intervals and limits."""
 
     config: str | None = None
     """File with plugins, weights and arguments, in the form of a kube-scheduler profile; none: the defaults."""
@@ -35,8 +35,6 @@ class SchedulerPluginSettings(Settings):
     """Port of probes and metrics."""
     debug_port: Port = 10263
     """Port of the debug pages, on 127.0.0.1 only: use kubectl exec or port-forward."""
-    kubeconfig: str | None = None
-    """Kubeconfig file; none: the service account of the pod, else the usual places."""
     manager_namespace: str | None = None
     """Namespace of koord-manager, whose configuration may freeze Mid; none: the one of the credentials."""
     startup_patience_seconds: Annotated[float, pydantic.Field(ge=0, le=3600)] = 30.0
@@ -58,10 +56,6 @@ class SchedulerPluginSettings(Settings):
     replica needs its own file."""
     max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 8
     """Largest request body. 15,000 node names of 253 characters take 3.7 MiB."""
-    log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """text or json."""
-    log_level: logs.LogLevel = logs.LogLevel.INFO
-    """debug, info, warning or error."""
 
     @pydantic.model_validator(mode="after")
     def _tls_is_whole(self) -> Self:

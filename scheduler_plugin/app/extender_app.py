@@ -93,7 +93,7 @@ class ExtenderApp:
             tls=tls.current if tls else None,
         )
         endpoint = self._endpoint(loop)
-        async with session.open_session(settings.kubeconfig, user_agent="koord-scheduler-plugin") as api:
+        async with session.open_session(settings.kubeconfig or None, user_agent="koord-scheduler-plugin") as api:
             endpoint.start()
             try:
                 await server.start()

@@ -14,7 +14,7 @@ file together, each with key path, value seen and value wanted.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,6 +24,7 @@ import yaml
 
 from api_types.colocation.problem import KeyPath, Problem
 from api_types.kubernetes import yaml_text
+from component_base.settings import SettingsError
 from scheduler_plugin.config import kube_scheduler, plugin_profile
 from scheduler_plugin.config.kube_scheduler import problem
 from scheduler_plugin.plugins import registry
@@ -65,12 +66,8 @@ _LARGEST_WITHOUT_EXPONENT: Final = 1e21
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
 
 
-class InvalidConfiguration(Exception):
+class InvalidConfiguration(SettingsError):
     """The file cannot be used; `problems` has one line for each problem."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True)
@@ -109,10 +106,7 @@ class _Profile(NamedTuple):
 
 def load(file_name: str | None) -> PluginConfiguration:
     """Read a configuration file; None is an empty one. Raises InvalidConfiguration."""
-    return parse({}) if file_name is None else _parsed(file_name, read(file_name))
-
-
-def _parsed(file_name: str, document: Any) -> PluginConfiguration:
+    document = {} if file_name is None else read(file_name)
     try:
         return parse(document)
     except InvalidConfiguration as error:

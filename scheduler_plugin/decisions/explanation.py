@@ -186,7 +186,6 @@ def _compared(score: int | None, chosen_score: int | None) -> str:
 
 
 def _load(decision: RecordedDecision, index: int, resources: Sequence[str]) -> Iterator[str]:
-    """Describe the usage with the pod against its limit, for the plugin that has these inputs."""
     for inputs in decision.inputs.values():
         if not {"usage", "allocatable", "limitPercent"} <= inputs.columns.keys():
             continue
@@ -202,7 +201,6 @@ def _load(decision: RecordedDecision, index: int, resources: Sequence[str]) -> I
 
 
 def _measured(decision: RecordedDecision, index: int) -> Iterator[str]:
-    """Describe the measurements of the first Trimaran plugin: all of them have the same."""
     for inputs in decision.inputs.values():
         if not {"meanPercent", "deviationPercent", "fallbackLevel"} <= inputs.columns.keys():
             continue

@@ -200,7 +200,6 @@ def _counter(name: str, text: str, *labels: str) -> metrics_core.CounterMetricFa
 
 
 def _counts(name: str, text: str, label: str, by_value: Mapping[Any, int]) -> metrics_core.CounterMetricFamily:
-    """Return a counter with one label, from the counts by its value."""
     family = _counter(name, text, label)
     for value, count in by_value.items():
         family.add_metric([str(value)], count)

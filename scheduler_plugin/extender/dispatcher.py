@@ -54,7 +54,6 @@ class Dispatcher:
         return response._replace(then=functools.partial(self._follow_up, path, response.status, seconds))
 
     def _follow_up(self, path: str, status: HTTPStatus, seconds: float) -> None:
-        """Do the work for which kube-scheduler does not wait."""
         self._metrics.observe(path[1:], status, seconds)
         if path in ("/filter", "/prioritize"):
             self._reserve()

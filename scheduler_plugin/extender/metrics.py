@@ -96,7 +96,10 @@ class _StateCollector(registry.Collector):
             "Pods that a scheduler, which calls this extender, bound without a filter call; want 0.",
         )
         unfiltered.add_metric([], self._unfiltered_pods())
-        counters = {name: _watch_counter(name, text) for name, text in _WATCH_COUNTERS.items()}
+        counters = {
+            name: metrics_core.CounterMetricFamily(f"{_PREFIX}watch_{name}", text, labels=["watch"])
+            for name, text in _WATCH_COUNTERS.items()
+        }
         for watch, state in self._watches.items():
             last = state.last_activity
             silence.add_metric([watch], math.nan if last is None else self._now() - last)
@@ -111,10 +114,6 @@ _WATCH_COUNTERS: Final = {
     "events": "Objects received, in lists and in watches.",
     "unreadable": "Objects that could not be decoded; the last decodable version stays in use.",
 }
-
-
-def _watch_counter(name: str, text: str) -> metrics_core.CounterMetricFamily:
-    return metrics_core.CounterMetricFamily(f"{_PREFIX}watch_{name}", text, labels=["watch"])
 
 
 def register_state(

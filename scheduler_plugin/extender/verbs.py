@@ -142,7 +142,6 @@ class Extender:
         return self._waits.softened(info, self._cluster.monotonic())
 
     def _follow_wait(self, pod: PodInfo, codes: ReasonCodes | None) -> None:
-        """Begin or end the wait of a pod that no node passed for."""
         if pod.is_prod and codes is not None and np.isin(codes, self._load_codes).all():
             self._waits.refused(pod, self._cluster.monotonic())
         else:
@@ -170,7 +169,6 @@ class Extender:
         return pod_end
 
     def _end_earlier_attempt(self, pod: pods.Pod) -> None:
-        """Stop counting what an earlier attempt on a pod expected."""
         self._reservations.end(pod.metadata.uid)
         self._cluster.forget_assumed(pod)
         self._vectors.mid_quotas.end(pod.metadata.uid)
@@ -221,8 +219,9 @@ class Extender:
         return response
 
     def _prioritized(self, pod: PodInfo, rows: Rows, now: float) -> tuple[bytes, Placement]:
-        """Return the response with the scores, and the one best node."""
-        scores = self._scores(pod, rows, now)
+        by_plugin = self._cycle.scores_by_plugin(pod, rows, now)
+        scores = combined(by_plugin, len(rows))
+        self._records.scored(pod, rows, by_plugin, scores)
         best = np.flatnonzero(scores == scores.max(initial=-1))
         if len(best) > 1 and len(rows) > 1 and self._waits_for_volumes(pod.uid):
             best = best[[hash(pod.uid) % len(best)]]
@@ -233,12 +232,6 @@ class Extender:
     def _waits_for_volumes(self, uid: str) -> bool:
         pod = self._pending.find_pod(uid)
         return pod is not None and bool(wire_types.claim_names(pod))
-
-    def _scores(self, pod: PodInfo, rows: Rows, now: float) -> Ints:
-        by_plugin = self._cycle.scores_by_plugin(pod, rows, now)
-        scores = combined(by_plugin, len(rows))
-        self._records.scored(pod, rows, by_plugin, scores)
-        return scores
 
     def preempt(self, body: bytes, now: float) -> bytes:
         """Return the candidates that filter would pass once their victims are gone. Raises BadExtenderCall.

@@ -13,7 +13,6 @@ from apiserver_client import errors
 from component_base import http_endpoint, logs, settings
 from scheduler_plugin.load_watcher.analysers import analyser
 from scheduler_plugin.load_watcher.app import LoadWatcherApp
-from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 from scheduler_plugin.load_watcher.settings import ENV_PREFIX, LoadWatcherSettings, provider_specs
 
 log = logging.getLogger("load_watcher")
@@ -46,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logs.configure(chosen.log_format, chosen.log_level)
     log.info("settings: %s", chosen.model_dump_json())
     try:
-        asyncio.run(_run(chosen, specs))
+        asyncio.run(LoadWatcherApp(chosen, specs).run())
     except analyser.AnalyserUnusable as error:
         log.error("--analysers: %s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return _WRONG_SETTINGS
@@ -54,10 +53,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         log.error("%s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return 1
     return 0
-
-
-async def _run(chosen: LoadWatcherSettings, specs: Sequence[ProviderSpec]) -> None:
-    await LoadWatcherApp(chosen, specs).run()
 
 
 def with_upstreams_names(environ: Mapping[str, str]) -> dict[str, str]:

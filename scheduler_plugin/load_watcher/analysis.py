@@ -142,7 +142,6 @@ def _wrong_resources(
     *,
     has_deviation: bool,
 ) -> Sequence[_Problem]:
-    """Report wrong values, and the incomplete ones of the other resource."""
     zeros = {metric.type for metric in node.metrics if metric.operator in _MEANS and metric.value == 0.0}
     absent = zeros.intersection(BOUNDED) if MetricType.MEMORY in zeros else ()
     wrong = [
@@ -304,7 +303,6 @@ def corroborate(results: Mapping[str, Mapping[str, NodeMetrics]]) -> Corroborate
 
 
 def _deviating(of_nodes: Iterable[Sequence[Metric]]) -> set[str]:
-    """Return the types with a deviation of any node."""
     return {metric.type for metrics in of_nodes for metric in metrics if metric.operator == Statistic.STD}
 
 

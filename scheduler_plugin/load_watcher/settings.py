@@ -14,7 +14,7 @@ from typing import Any, Final
 import pydantic
 import yaml
 
-from component_base import listening, logs, settings
+from component_base import listening, settings
 from scheduler_plugin.load_watcher.providers import provider, provider_spec
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
@@ -25,7 +25,7 @@ _OF_ONE_SERVER: Final = (
 _SERVICE_ACCOUNT_CA: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
 
-class LoadWatcherSettings(settings.Settings):
+class LoadWatcherSettings(settings.ProcessSettings):
     """Settings of the process, validated once at start."""
 
     http_address: str = listening.ALL_ADDRESSES
@@ -52,10 +52,6 @@ class LoadWatcherSettings(settings.Settings):
     """Node labels, separated by commas, that are served as tags under their own names; empty serves none."""
     analysers: str = ""
     """Names of installed analysers, separated by commas, in the order of their calls; empty runs none."""
-    log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """text or json."""
-    log_level: logs.LogLevel = logs.LogLevel.INFO
-    """debug, info, warning or error."""
 
 
 def provider_specs(chosen: LoadWatcherSettings, environ: Mapping[str, str] = os.environ) -> list[ProviderSpec]:

@@ -128,23 +128,12 @@ class _RefusedPod:
 class RefusedPods:
     """Pods that wait for a node to pass. Times are monotonic seconds, but for `now`, which is compared with reports."""
 
-    def __init__(
-        self,
-        cycle: SchedulingCycle,
-        vectors: NodeColumns,
-        resource_count: int,
-        waits: LoadWaits,
-        *,
-        most_pods: int = MOST_PODS,
-        per_second: float = MOST_PER_SECOND,
-    ) -> None:
+    def __init__(self, cycle: SchedulingCycle, vectors: NodeColumns, resource_count: int, waits: LoadWaits) -> None:
         self._cycle = cycle
         self._vectors = vectors
         self._resource_count = resource_count
         self._waits = waits
-        self._most_pods = most_pods
-        self._per_second = per_second
-        self._allowance = per_second
+        self._allowance = MOST_PER_SECOND
         self._allowed_at = 0.0
         self._pods: collections.OrderedDict[str, _RefusedPod] = collections.OrderedDict()
         """By UID, in the order of the first refusal."""
@@ -176,8 +165,10 @@ class RefusedPods:
         refused = self._pods.get(pod.uid)
         if refused is None:
             refused = self._pods[pod.uid] = _RefusedPod(pod)
-            if len(self._pods) > self._most_pods + self._most_pods // _EXCESS_DIVISOR:
-                self._drop_excess()
+            if len(self._pods) > MOST_PODS + MOST_PODS // _EXCESS_DIVISOR:
+                for excess in self._ordered()[MOST_PODS:]:
+                    del self._pods[excess.pod.uid]
+                    self.evicted += 1
         refused.pod, refused.named = pod, _RowSet(rows)
         refused.woken_until = 0.0
 
@@ -195,11 +186,6 @@ class RefusedPods:
             taken[group] += 1
         order.sort(key=lambda entry: entry[:2])
         return [refused for *_, refused in order]
-
-    def _drop_excess(self) -> None:
-        for refused in self._ordered()[self._most_pods :]:
-            del self._pods[refused.pod.uid]
-            self.evicted += 1
 
     def status_changed(self, uid: str, text: str) -> None:
         """Follow the text of the condition PodScheduled of a pod: it states why the last attempt found no node."""
@@ -323,8 +309,8 @@ class RefusedPods:
         return cause
 
     def _refill(self, monotonic: float) -> None:
-        earned = (monotonic - self._allowed_at) * self._per_second
-        self._allowance = min(self._allowance + max(earned, 0.0), self._per_second)
+        earned = (monotonic - self._allowed_at) * MOST_PER_SECOND
+        self._allowance = min(self._allowance + max(earned, 0.0), MOST_PER_SECOND)
         self._allowed_at = monotonic
         if monotonic - self._turns_halved_at >= _TURNS_HALVED_SECONDS:
             self._turns_halved_at = monotonic

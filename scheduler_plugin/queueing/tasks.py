@@ -165,7 +165,6 @@ class QueueingTasks:
         return of_bound
 
     def _report(self, problem: str) -> None:
-        """Log a problem as a warning where it differs from the last one."""
         kind = problem.partition(": ")[2]
         log.log(logging.DEBUG if kind == self._last_problem else logging.WARNING, "%s", problem)
         self._last_problem = kind

@@ -179,7 +179,6 @@ def _is_alive(report: Mapping[str, Any], now: float) -> bool:
 
 
 def _named(pod: pods.Pod) -> pods.Pod:
-    """Fill in a namespace and a UID, as the apiserver does."""
     meta = pod.metadata
     namespace = meta.namespace or "default"
     uid = meta.uid or f"{namespace}/{meta.name}"
@@ -203,7 +202,6 @@ def _report_decoded(document: Mapping[str, Any]) -> node_report.NodeMetric:
 
 
 def _amounts(resources: Any) -> Floats | None:
-    """Return CPU in milli-cores and memory in bytes; None if they are absent or invalid."""
     if not isinstance(resources, dict):
         return None
     try:

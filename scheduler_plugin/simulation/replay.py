@@ -163,7 +163,6 @@ class Replay:
         return _Event(due.at, _EventKind.TRY, -(self._scenario.pods[due.pod].pod.spec.priority or 0), due.pod)
 
     def _start(self, index: int, node: int, at: float) -> None:
-        """Start a pod on a node."""
         pod = self._scenario.pods[index]
         self._model.add(node, self._requests[index])
         self._agents.place(pod, node, at)
@@ -176,7 +175,6 @@ class Replay:
             heapq.heappush(self._events, _Event(leaves_at, _EventKind.LEAVES, pod=index))
 
     def _choose(self, index: int, at: float) -> int | None:
-        """Choose a node for a pod; None if no node accepts it."""
         self._tries[index] += 1
         requests = self._requests[index]
         fits = np.ones(len(self._scenario.nodes), dtype=np.bool_)
@@ -235,7 +233,6 @@ class _Product:
         self._apply_reports(agents, at)
 
     async def _measure(self, now: float) -> None:
-        """Read every report, select the measurements and rewrite the rows."""
         for duration in DURATIONS_SECONDS:
             window = records.window_ending_at(duration, now)
             fetched = await self._provider.fetch(window)

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from api_types.mid_pods import quota
 from api_types.mid_pods.quota import MidQuota
-from scheduler_plugin.state.pod_info import AssignedPod, PodInfo
+from scheduler_plugin.state.pod_info import AssignedPod, PodAmounts, PodInfo
 
 EXPECTED_SECONDS: Final = 60.0
 """kube-scheduler holds no pod longer between filter and bind, but for volumes: those are reserved (`reservations`)."""
@@ -31,17 +31,10 @@ _SETTLING_SECONDS: Final = 0.25
 """A condition PodScheduled=False that arrives so soon belongs to the attempt before."""
 
 
-class MidAmounts(NamedTuple):
-    """Mid requests."""
-
-    cpu_millis: int
-    memory_bytes: int
-
-
 class NamespaceUse(NamedTuple):
     """What a namespace holds, and may hold."""
 
-    held: MidAmounts
+    held: PodAmounts
     quota: MidQuota
     is_malformed: bool
     """Whether its annotation is malformed, so that it permits nothing new."""
@@ -52,7 +45,7 @@ class _Holder:
     """A pod that holds Mid resources."""
 
     uid: str
-    amounts: MidAmounts
+    amounts: PodAmounts
     is_assigned: bool = False
     expected_until: float | None = None
 
@@ -65,7 +58,7 @@ class _NamespaceSums:
     cpu_millis: int = 0
     memory_bytes: int = 0
 
-    def add(self, amounts: MidAmounts, sign: int) -> None:
+    def add(self, amounts: PodAmounts, sign: int) -> None:
         """Add to the sums, or subtract."""
         self.cpu_millis += sign * amounts.cpu_millis
         self.memory_bytes += sign * amounts.memory_bytes
@@ -113,7 +106,7 @@ class MidQuotas:
     def namespace_use(self, namespace: str) -> NamespaceUse:
         """Return what a namespace holds, and may hold."""
         sums = self._namespaces.get(namespace, _NamespaceSums())
-        amounts = MidAmounts(sums.cpu_millis, sums.memory_bytes)
+        amounts = PodAmounts(sums.cpu_millis, sums.memory_bytes)
         return NamespaceUse(amounts, self._own.get(namespace, self.default), namespace in self._malformed)
 
     def limits(self, key: str) -> bool:
@@ -126,7 +119,7 @@ class MidQuotas:
         """Return the use of each namespace that holds something, or has a quota of its own."""
         return {name: self.namespace_use(name) for name in self._own.keys() | self._namespaces.keys()}
 
-    def namespace_holders(self, namespace: str) -> Mapping[str, MidAmounts]:
+    def namespace_holders(self, namespace: str) -> Mapping[str, PodAmounts]:
         """Return what each pod of a namespace holds, by pod key."""
         sums = self._namespaces.get(namespace)
         return {key: holder.amounts for key, holder in sums.holders.items()} if sums else {}
@@ -186,7 +179,7 @@ class MidQuotas:
 
     def _hold(self, pod: AssignedPod | PodInfo) -> _Holder:
         key, uid, namespace = pod.key, pod.uid, pod_namespace(pod.key)
-        amounts = MidAmounts(max(pod.mid_cpu_millis, 0), max(pod.mid_memory_bytes, 0))
+        amounts = PodAmounts(max(pod.mid_cpu_millis, 0), max(pod.mid_memory_bytes, 0))
         sums = self._namespaces.setdefault(namespace, _NamespaceSums())
         holder = sums.holders.get(key)
         if holder is not None:

@@ -109,13 +109,9 @@ _LONGEST_SHARED_STATISTIC: Final = 16
 """An agent has six statistics of four windows. Keys beyond these bounds would fill the memory that nodes share."""
 
 
-class _Usage(msgspec.Struct, frozen=True, gc=False):
-    resources: pods.QuantityMap | None = None
-
-
 class _Window(msgspec.Struct, frozen=True, gc=False):
     duration: str = "0s"
-    usage: dict[str, _Usage] | None = None
+    usage: dict[str, mid_report.WireResources] | None = None
 
 
 _WINDOWS: Final = msgspec.json.Decoder(list[_Window] | None)

@@ -237,12 +237,7 @@ def counts_on_its_node(pod: pods.Pod) -> bool:
     if pods.is_terminal(pod):
         return False
     is_placeholder = pods.annotation_map(pod.metadata).get(names.ANNOTATION_RESERVE_POD) == "true"
-    return not is_placeholder or _requests_mid(pod)
-
-
-def _requests_mid(pod: pods.Pod) -> bool:
-    containers = [*pod.spec.containers, *(pod.spec.init_containers or ())]
-    return any(name in names.MID_RESOURCES for container in containers for name in container.resources.requests or ())
+    return not is_placeholder or priority_and_qos.requests_mid(pod.spec)
 
 
 def assigned(pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool) -> AssignedPod:

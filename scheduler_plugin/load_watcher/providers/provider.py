@@ -162,7 +162,6 @@ class HttpProvider:
         await self._client.close()
 
     async def _json(self, method: str, path: str, **request: Any) -> Any:
-        """Return the JSON of a response with status 200. Raises ProviderFailed."""
         reply = await self._client.send(method, path, **request)
         try:
             return msgspec.json.decode(reply.content)

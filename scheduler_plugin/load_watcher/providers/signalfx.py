@@ -134,7 +134,6 @@ def values_by_host(points: Any, series: Any) -> dict[str, float]:
 
 
 def _values(points: Sequence[Any]) -> list[float]:
-    """Return the second element of each point that has a number there."""
     return [
         float(point[1])
         for point in points or ()

@@ -154,7 +154,6 @@ class LoadAware(Columns, Filter):
         }
 
     def _has_windows(self, load: NodeLoad, profiles: Profiles) -> bool:
-        """Return whether the report has the statistics that are compared and scored."""
         statistics = []
         if profiles.aggregated is not None:
             statistics.append((profiles.statistic, profiles.window_nanos))
@@ -179,7 +178,6 @@ class LoadAware(Columns, Filter):
         return profiles.plain, self._node_usage(load, load.plain()), False
 
     def _node_usage(self, load: NodeLoad, reported: Vector) -> Vector:
-        """Return the usage of the whole node from the configured source."""
         source = self._args.usage_source
         predicted = None if source == "reported" else load.predicted()
         if predicted is None:

@@ -120,7 +120,6 @@ class MeasurementFeed:
         return {name: node for name, (_object, node) in nodes.items()}
 
     async def _rewrite(self) -> None:
-        """Update the rows after each refresh."""
         while True:
             await self._changed.wait()
             self._changed.clear()

@@ -96,7 +96,6 @@ def read(node: NodeMetrics, snapshot: Snapshot) -> NodeUtilization:
 
 
 def _completed(newer: NodeUtilization, older: NodeUtilization) -> NodeUtilization:
-    """Take what the newer measurement lacks from the older one."""
     cpu, memory = (_first_measured(*both) for both in zip(newer[:2], older[:2], strict=True))
     of_cpu = older if _takes_older(newer.cpu, older.cpu) else newer
     return NodeUtilization(cpu, memory, of_cpu.packing_percent, of_cpu.power_percent)

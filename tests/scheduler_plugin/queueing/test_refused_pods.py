@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from scheduler_plugin.queueing import refused_pods
 from scheduler_plugin.queueing.refused_pods import WakeCause
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
@@ -105,9 +106,9 @@ def test_more_important_pods_are_woken_first():
     assert scene.woken() == ["important"]
 
 
-def test_where_too_many_wait_a_greedy_tenant_drops_its_own_pods():
+def test_where_too_many_wait_a_greedy_tenant_drops_its_own_pods(monkeypatch):
     scene = Scene(a=90)
-    scene.parts.refused._most_pods = 4
+    monkeypatch.setattr(refused_pods, "MOST_PODS", 4)
     scene.filter("prod", ["a"])
     scene.filter("modest", ["a"], priority=7000, namespace="modest")
     for index in range(6):
