@@ -25,10 +25,7 @@ class WireModel(pydantic.BaseModel):
     """Base of the models with camelCase names on the wire. Unknown fields are ignored, absent fields stay absent."""
 
     model_config = pydantic.ConfigDict(
-        alias_generator=camel_case,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-        extra="ignore",
+        alias_generator=camel_case, populate_by_name=True, use_attribute_docstrings=True, extra="ignore"
     )
 
     def to_wire(self) -> dict[str, Any]:

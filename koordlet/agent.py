@@ -68,11 +68,7 @@ class Agent:
         build_info.register(registry, "koordlet")
         registry.register(
             agent_metrics.AgentCollector(
-                self.reports,
-                self.counts,
-                self.view.watches,
-                self.checkpointer,
-                cluster=self.view,
+                self.reports, self.counts, self.view.watches, self.checkpointer, cluster=self.view
             )
         )
         registry.register(node_metrics.EvaluationCollector(observer.evaluation, observer.server))

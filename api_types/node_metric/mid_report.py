@@ -136,10 +136,7 @@ def reported_requests(report: MidReport) -> Requests | None:
     """Return the requests of the report's own snapshot; None where the agent does not report them. Raises BadReport."""
     if report.allocated is None:
         return None
-    return Requests(
-        amounts(report.allocated.prod, "allocated.prod"),
-        amounts(report.allocated.mid, "allocated.mid"),
-    )
+    return Requests(amounts(report.allocated.prod, "allocated.prod"), amounts(report.allocated.mid, "allocated.mid"))
 
 
 def amounts(wire: pods.QuantityMap, where: str) -> pods.Resources:

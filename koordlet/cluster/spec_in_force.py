@@ -89,8 +89,7 @@ def predict_policy(policy: controller_config.PredictPolicy | None) -> controller
 def predict_parameters(policy: controller_config.PredictPolicy) -> PredictParameters:
     """Return the parameters of the predictors for a policy in force, in which every key is set."""
     values = policy.model_dump(
-        include={field.name for field in dataclasses.fields(PredictParameters)},
-        exclude_none=True,
+        include={field.name for field in dataclasses.fields(PredictParameters)}, exclude_none=True
     )
     if "members" in values:
         values["members"] = tuple(values["members"])

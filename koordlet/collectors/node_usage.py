@@ -135,10 +135,7 @@ class NodeUsageCollector(Collector):
     name: ClassVar[str] = _SOURCE
 
     def __init__(
-        self,
-        proc_root: Path,
-        statistics: CollectStatistics,
-        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        self, proc_root: Path, statistics: CollectStatistics, monotonic_ns: Callable[[], int] = time.monotonic_ns
     ) -> None:
         self._proc_root = proc_root
         self._statistics = statistics

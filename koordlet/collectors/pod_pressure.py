@@ -154,8 +154,7 @@ class PodPressure(Collector):
             lambda mount: files.cpu_periods((mount / root / files.CPU_STAT).read_bytes()),
         )
         self._pressure_mount = _first(
-            (layout.cpu.path,),
-            lambda mount: node_pressure.waited_seconds((mount / root / "cpu.pressure").read_bytes()),
+            (layout.cpu.path,), lambda mount: node_pressure.waited_seconds((mount / root / "cpu.pressure").read_bytes())
         )
         self._statistics.sources[_THROTTLING].supported = self._throttling_mount is not None
         self._statistics.sources[_PRESSURE].supported = self._pressure_mount is not None

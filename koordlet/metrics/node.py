@@ -50,9 +50,7 @@ class EvaluationCollector(Collector):
             labels=_LABELS,
         )
         savings = GaugeMetricFamily(
-            "koordlet_evaluation_savings_ratio",
-            "Share of the Prod requests above the forecast peaks.",
-            labels=_LABELS,
+            "koordlet_evaluation_savings_ratio", "Share of the Prod requests above the forecast peaks.", labels=_LABELS
         )
         for name, record in list(self._evaluation.records.items()):
             for resource, scores in list(record.scores.items()):

@@ -75,8 +75,7 @@ class ReportBuilder:
             bound,
             result,
             publishes=sending.Published(
-                status.units(peak.prod_peak) if peak else None,
-                status.units(peak.prod_reclaimable) if peak else None,
+                status.units(peak.prod_peak) if peak else None, status.units(peak.prod_reclaimable) if peak else None
             ),
             allocatable=None if cluster.allocatable is None else status.units(cluster.allocatable),
         )
@@ -92,10 +91,7 @@ class ReportBuilder:
                 sampled_at=dt.datetime.fromtimestamp(forecast.sampled_at_seconds, dt.UTC),
                 observed_generation=cluster.generation,
                 reported=usage_windows.usage_until(
-                    forecast.sampled_at_seconds,
-                    self.observer.cache,
-                    forecast.bound,
-                    cluster.spec.metric_collect_policy,
+                    forecast.sampled_at_seconds, self.observer.cache, forecast.bound, cluster.spec.metric_collect_policy
                 ),
                 bound=forecast.bound,
                 predicted=None

@@ -128,8 +128,7 @@ def aggregated(windows: Sequence[tuple[int, Statistics]]) -> list[node_metric.Ag
     """Return one entry per window, shortest first. A statistic without data keeps its key, with an empty map."""
     return [
         node_metric.AggregatedUsage(
-            duration=times.format_duration(seconds),
-            usage={name: usage(value) for name, value in statistics.items()},
+            duration=times.format_duration(seconds), usage={name: usage(value) for name, value in statistics.items()}
         )
         for seconds, statistics in sorted(windows, key=lambda window: window[0])
     ]

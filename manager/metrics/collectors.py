@@ -76,8 +76,7 @@ class EvictionMetrics:
             "koord_manager_mid_short_nodes", "Nodes of which Mid pods are to be evicted, by cause.", ["cause"]
         )
         self._closed = gauge(
-            "koord_manager_mid_closed_nodes",
-            "Nodes that accept no new Mid pod after an eviction, or that are emptied.",
+            "koord_manager_mid_closed_nodes", "Nodes that accept no new Mid pod after an eviction, or that are emptied."
         )
         self._mid_only = gauge(
             "koord_manager_mid_only_nodes",

@@ -110,10 +110,7 @@ class ExtenderApp:
                 if parts.holds_quotas:
                     watches.append(NamespaceWatch(api, parts.vectors.mid_quotas, self._namespaces).run())
                 await self._until_stopped(
-                    watches,
-                    QueueingTasks(api, parts.refused, parts.reservations, time.time),
-                    self._measuring(api),
-                    tls,
+                    watches, QueueingTasks(api, parts.refused, parts.reservations, time.time), self._measuring(api), tls
                 )
             finally:
                 await server.stop()

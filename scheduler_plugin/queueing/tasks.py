@@ -46,11 +46,7 @@ class QueueingTasks:
     """Tasks over the refused and the reserved pods; `clock` returns Unix time."""
 
     def __init__(
-        self,
-        api: session.Session,
-        refused: RefusedPods,
-        reservations: Reservations,
-        clock: Callable[[], float],
+        self, api: session.Session, refused: RefusedPods, reservations: Reservations, clock: Callable[[], float]
     ) -> None:
         self._api = api
         self._refused = refused

@@ -38,7 +38,7 @@ _ROOT = re.compile(r"kubepods|(?:.+-)?kubepods\.slice")
 _QOS = re.compile(r"burstable|besteffort|(?:.+-)?kubepods-(?:burstable|besteffort)\.slice")
 _POD = re.compile(
     r"pod(?P<uid>[0-9A-Za-z-]+)"
-    r"|(?:.+-)?kubepods(?:-burstable|-besteffort)?-pod(?P<escaped_uid>[0-9A-Za-z_]+)\.slice",
+    r"|(?:.+-)?kubepods(?:-burstable|-besteffort)?-pod(?P<escaped_uid>[0-9A-Za-z_]+)\.slice"
 )
 # containerd writes cri-containerd-<id>.scope or <id>, cri-o crio-<id>[.scope], cri-dockerd docker-<id>.scope or <id>.
 # conmon is cri-o's monitor of a container, not a container. Ids have 64 hex digits; 12 is the short form of old tools.

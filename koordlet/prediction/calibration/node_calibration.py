@@ -12,12 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from koordlet.prediction.calibration.history import SLOTS, ScoreHistogram
-from koordlet.prediction.calibration.resource_calibration import (
-    LONGEST_GAP_SECONDS,
-    Level,
-    Load,
-    ResourceCalibration,
-)
+from koordlet.prediction.calibration.resource_calibration import LONGEST_GAP_SECONDS, Level, Load, ResourceCalibration
 from koordlet.prediction.histogram_bank import FloatArray, SeriesRows
 from koordlet.samples import RESOURCES, Resource, SeriesKey
 

@@ -60,11 +60,7 @@ class GuardedPredictor:
     """One predictor of a package, and whether it is switched off. `build` returns the object of the package."""
 
     def __init__(
-        self,
-        name: str,
-        build: Callable[[], Any],
-        thread_seconds: Callable[[], float],
-        warn: Callable[[str], None],
+        self, name: str, build: Callable[[], Any], thread_seconds: Callable[[], float], warn: Callable[[str], None]
     ) -> None:
         self.name = name
         self.off_reason: str | None = None

@@ -27,10 +27,7 @@ class LoadedPredictors:
     """Predictors by name. `refused` has the names of packages that are not used, each with the reason."""
 
     def __init__(
-        self,
-        node_name: str = "",
-        predictors: Sequence[GuardedPredictor] = (),
-        refused: Mapping[str, str] | None = None,
+        self, node_name: str = "", predictors: Sequence[GuardedPredictor] = (), refused: Mapping[str, str] | None = None
     ) -> None:
         self.node_name = node_name
         self.by_name = {predictor.name: predictor for predictor in predictors}

@@ -81,10 +81,7 @@ def borg_default(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPred
     system_peak = sig(load.unreserved_system, parameters.n) * parameters.margin_factor
     cold_requests = load.cold_requests - load.added  # a part of the requests
     return Peak(
-        pod_sum_peak + system_peak + cold_requests,
-        cold_requests,
-        pod_sum_peak=pod_sum_peak,
-        system_peak=system_peak,
+        pod_sum_peak + system_peak + cold_requests, cold_requests, pod_sum_peak=pod_sum_peak, system_peak=system_peak
     )
 
 
