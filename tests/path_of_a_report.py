@@ -114,7 +114,8 @@ def _mid_cpu(server: cluster.Cluster) -> int:
 
 def main() -> int:
     """Print the path and its counts; return 1 where a bound is exceeded."""
-    path = asyncio.run(measure())
+    path, again = asyncio.run(measure()), set(asyncio.run(measure()))
+    path = [line for line in path if line in again]  # a timer that ends meanwhile is not of the path
     files = list(dict.fromkeys(line.partition(":")[0] for line in path))
     if "--list" in sys.argv:
         print(*path, sep="\n")
