@@ -273,8 +273,11 @@ def _term(cpu_cores: float | None, memory_bytes: float | None) -> wire_model.Res
 
 
 def _node(cpu: NodePeak, memory: NodePeak) -> node_metric.NodePrediction:
-    parts = {name: peak_resources(getattr(cpu, name), getattr(memory, name)) for name in ("mean", "stdev", "peak")}
-    return node_metric.NodePrediction(**parts)
+    return node_metric.NodePrediction(
+        mean=peak_resources(cpu.mean, memory.mean),
+        stdev=peak_resources(cpu.stdev, memory.stdev),
+        peak=peak_resources(cpu.peak, memory.peak),
+    )
 
 
 def publishable(
