@@ -39,7 +39,7 @@ READ_SECONDS = 3600.0
 """kopf misses a deletion while its watch has expired, and delivers nothing after a restore of etcd."""
 _HEARTBEAT_SECONDS = 0.2
 _SCHEMA_SECONDS = 300.0
-_CLOCK_SECONDS = 30.0
+_CLOCK_SECONDS = 5.0
 _STUCK_SECONDS = 60.0  # an event loop that has not run for a minute does not recover
 
 
