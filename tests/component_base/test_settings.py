@@ -134,6 +134,6 @@ def test_a_problem_of_several_settings_together_is_one_of_the_settings():
 
 
 def test_a_wrong_setting_is_shown_without_the_password_of_an_address():
-    with pytest.raises(settings.SettingsError) as told:
+    with pytest.raises(settings.SettingsError) as raised:
         load(["--node-name", "n", "--probe-port", "http://me:hunter2@host"])
-    assert told.value.problems[0].startswith("flag --probe-port is 'http://host': ")
+    assert raised.value.problems[0].startswith("flag --probe-port is 'http://host': ")

@@ -79,9 +79,9 @@ def test_cores_are_written_without_a_suffix():
     ids=["digits", "1e30", "1e999999999", "negative", "2^64", "number"],
 )
 def test_an_amount_that_is_more_than_kubernetes_counts_is_refused_at_once(text):
-    with pytest.raises(quantities.InvalidQuantity, match=r"seen .*, want -?9223372036854775807 or ") as told:
+    with pytest.raises(quantities.InvalidQuantity, match=r"seen .*, want -?9223372036854775807 or ") as raised:
         quantities.resource_units("memory", text)
-    assert len(str(told.value)) < 200
+    assert len(str(raised.value)) < 200
 
 
 @pytest.mark.parametrize(("text", "count"), [("1e-999999999", 1), ("0e999999999", 0), ("9Ei", 2**63 - 1), ("-.", 0)])

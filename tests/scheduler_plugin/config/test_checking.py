@@ -266,9 +266,9 @@ def test_the_configuration_in_a_manifest_is_found_by_its_kind():
 
 @pytest.mark.parametrize("kind", ["Secret", "Namespace"])
 def test_a_manifest_of_other_objects_has_no_configuration_and_is_not_shown(kind):
-    with pytest.raises(checking.NotADocument) as told:
+    with pytest.raises(checking.NotADocument) as raised:
         checking.documents(yaml.dump({"kind": kind, "stringData": {"plugins": "hunter2"}, "data": ["hunter2"]}))
-    assert "hunter2" not in str(told.value)
+    assert "hunter2" not in str(raised.value)
     result = checking.check_document({"kind": kind, "data": {"plugins": "hunter2"}})
     assert result.problems == [f'kind: seen "{kind}", want KubeSchedulerConfiguration, or a profile without a kind']
 
