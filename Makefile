@@ -40,12 +40,20 @@ unit: $(STAMP) ## Run the tests that start no process and render no chart, in tw
 helm: $(STAMP) ## Build helm for the tests of the chart, unless one is built or on PATH (needs Go the first time)
 	@$(BIN)/python -m tools.localcluster client helm
 
+.PHONY: slow
+slow: helm ## Run the tests that `make unit` leaves out: those that start processes, render charts or take long
+	@$(PYTEST) tests -m slow --durations=25
+
+.PHONY: e2e-alone
+e2e-alone: $(STAMP) ## Run the end-to-end cases that need no cluster
+	@$(PYTEST) e2e --part alone --durations=25
+
 .PHONY: e2e
 e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG), of PROVIDER=local|kind|existing
 	@mkdir -p build
-	@$(PYTEST) e2e --part alone --durations=25 >build/e2e-alone.log 2>&1 & alone=$$!; \
+	@nice $(MAKE) --no-print-directory --keep-going e2e-alone $(BESIDE) >build/beside.log 2>&1 & beside=$$!; \
 	$(PYTEST) e2e --part cluster --durations=25 $(if $(PROVIDER),--provider $(PROVIDER)); code=$$?; \
-	wait $$alone || code=1; echo "the cases that need no cluster, which ran beside the others:"; cat build/e2e-alone.log; exit $$code
+	wait $$beside || code=1; echo "what ran beside the cases of the cluster:"; cat build/beside.log; exit $$code
 
 .PHONY: e2e-kind
 e2e-kind: $(STAMP) ## Run the end-to-end cases on kind, with an engine and a node image made here (root, Debian)

@@ -24,11 +24,11 @@ from tools.localcluster.providers.registry import PROVIDERS
 from tools.localcluster.standalone_control_plane import ControlPlane
 
 LAST = (
-    "test_mid_suppression",
     "test_apiserver_outage",
     "test_crd_missing",
     "test_colocation_off_with_mid_pod_running",
     "test_upgrade",
+    "test_mid_suppression",
     "test_no_kopf_traces",
     "test_service_accounts",
     "test_foreign_crd",
@@ -36,7 +36,7 @@ LAST = (
     "test_first_ten_minutes",
     "test_demo",
 )
-"""Cases to run last: those that need a calm machine, so not beside `--part alone`; that disturb the cluster, check for
+"""Cases to run last: those that disturb the cluster, need a calm machine, so not beside `--part alone`, check for
 traces of the others, or remove the suite."""
 LONG = (
     "test_apiserver_outage",
