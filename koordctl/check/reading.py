@@ -12,8 +12,8 @@ from api_types import names
 from api_types.kubernetes import times
 from apiserver_client import objects, resources, session
 from fleet import scheduler_config
-from fleet.admission_rules import RULES
-from fleet.findings import LAST_GOOD_CONFIG, MANAGER, SCHEDULER, FleetSnapshot, Installation
+from fleet.admission_rules import POLICY_BINDINGS, RULES, WEBHOOKS
+from fleet.findings import LAST_GOOD_CONFIG, MANAGER, MID_LIMITS, SCHEDULER, FleetSnapshot, Installation
 from fleet.reading import WORKLOADS, Reader
 from manager import lease
 
@@ -36,7 +36,7 @@ class Right(NamedTuple):
 
 
 def _reads(resource: str, group: str = "") -> Iterator[Right]:
-    return (Right(verb, resource, group) for verb in ("get", "list", "watch"))
+    return (Right(verb, resource, group) for verb in ("get", "list"))
 
 
 _CONFIG_MAPS: Final = (names.SLO_CONTROLLER_CONFIG, LAST_GOOD_CONFIG, *scheduler_config.CONFIG_MAPS)
@@ -48,7 +48,8 @@ VIEWER: Final = (
     Right("list", "priorityclasses", "scheduling.k8s.io"),
     *(Right("get", "configmaps", in_namespace=True, name=name) for name in _CONFIG_MAPS),
     *(Right("get", kind.plural, kind.group, in_namespace=True, name=name) for name, kind in WORKLOADS.items()),
-    *(Right(verb, rule.plural, rule.group) for rule in RULES for verb in ("get", "list")),
+    *(Right("list", rule.plural, rule.group) for rule in RULES),
+    *(Right("get", rule.plural, rule.group, name=MID_LIMITS) for rule in (WEBHOOKS, POLICY_BINDINGS[0])),
     *(Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=name) for name in (MANAGER, SCHEDULER)),
     Right("list", "events"),
     Right("get", "pods/log", in_namespace=True),

@@ -176,11 +176,11 @@ async def test_a_crd_that_drops_fields_is_a_warning(server):
 
 
 async def test_names_the_rights_that_the_caller_lacks(server):
-    server.denied = {("list", "nodes"), ("watch", "nodes"), ("create", "pods")}  # of pods/portforward too
+    server.denied = {("get", "nodes"), ("list", "nodes"), ("create", "pods")}  # of pods/portforward too
     server.refuse["GET", "nodes"] = cluster.Refusal(403, "Forbidden")
     code, lines = await run(server)
     assert code == 0
-    expected = "you may not: list, watch nodes; create pods/portforward in koordinator-system"
+    expected = "you may not: get, list nodes; create pods/portforward in koordinator-system"
     assert lines["Permissions"] == ("warning", expected)
     assert (await run(server, "--skip=rights"))[1].keys() == lines.keys() - {"Permissions"}
 
