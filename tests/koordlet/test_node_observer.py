@@ -553,6 +553,29 @@ def test_short_pods_one_after_the_other_do_not_end_the_prediction(tmp_path, vers
     assert node.report()["prodPeakMetric"] == before
 
 
+def test_mid_pods_that_live_for_seconds_reduce_what_is_reclaimable_and_do_not_end_the_prediction(tmp_path):
+    """Their first and last second counts as system."""
+    node = OneNode(tmp_path, StaticCluster(bound_pod("a", cpu_request_millis=10_000), spec=WARM_AT_ONCE))
+    node.pod_cores = {"a": 0.5}
+    node.node_cores = 2.5  # 0.4 of the system, which has 0.5 reserved, and two Mid pods of 0.8
+    reclaimable = []
+    for life in (90, 5):
+        for second in range(90):
+            if second % life == 0:
+                for name in [name for name in node.pod_cores if name != "a"]:
+                    del node.pod_cores[name]
+                    node.host.remove_group(node.host.pod(name))
+                for name in (f"{life}-{second}-1", f"{life}-{second}-2"):
+                    node.cluster.pods.put(bound_pod(name, PriorityClass.MID))
+                    node.pod_cores[name] = 0.8
+            node.run(1)
+        cpu = node.report()["prodReclaimableMetric"]["resource"]["resources"]["cpu"]
+        reclaimable.append(quantities.cpu_millis(cpu))
+        assert node.condition("PredictionDegraded")["reason"] == "Predicting"
+    assert reclaimable[0] == 9500
+    assert 4000 < reclaimable[1] < 9000
+
+
 def test_a_pod_that_cannot_be_read_for_a_moment_counts_as_system_as_late_beside_short_pods_as_without(tmp_path):
     node = started(tmp_path, V2, "a", "b")
 

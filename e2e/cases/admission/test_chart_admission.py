@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -221,6 +222,36 @@ def test_a_pod_of_the_mid_class_or_without_mid_resources_is_not(kubectl: Kubectl
     done = kubectl("create", "--dry-run=server", stdin=[*fine, *map(_deployment, fine)])
     assert done.returncode == 0, done.stderr
     assert NO_CLASS not in done.stderr
+
+
+ODD_PODS = {
+    "a node": examples.pod(nodeName="n1"),
+    "1500 containers": examples.pod(*(container(f"c{i}", {"cpu": "1m"}) for i in range(1500))),
+    "3000 containers": examples.pod(*(container(f"c{i}") for i in range(3000))),
+    "a node and 1500 containers": examples.pod(*(container(f"c{i}", PLAIN, PLAIN) for i in range(1500)), nodeName="n1"),
+    "1000 sidecars": examples.pod(
+        initContainers=[container(f"i{i}", None, PLAIN, restartPolicy="Always") for i in range(1000)]
+    ),
+    "resources of the pod": examples.pod(container("c"), resources={"requests": {"cpu": "1"}}),
+    "odd quantities": examples.pod(
+        container("c", {"cpu": "1e-3", "memory": "0" * 70 + "1", "example.com/x": "3"}, {"example.com/x": "3"})
+    ),
+    "another scheduler and a gate": examples.pod(schedulerName="volcano", schedulingGates=[{"name": "a/b"}]),
+    "the network of the host": examples.pod(
+        container("c", ports=[{"containerPort": 1, "hostPort": 1}]), hostNetwork=True, hostPID=True
+    ),
+    "the class of critical pods": examples.pod(priorityClassName="system-node-critical"),
+    "a negative priority": examples.pod(priorityClassName="negative"),
+    "no resources": examples.pod(container("c")),
+}
+
+
+def test_policies_that_fail_closed_refuse_no_pod_without_mid_resources(server: Server, kubectl: Kubectl) -> None:
+    negative = {"metadata": {"name": "negative"}, "value": -5}
+    server.api.send("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", negative)
+    for namespace, (what, pod) in itertools.product(("default", "kube-system"), ODD_PODS.items()):
+        done = kubectl("create", "--dry-run=server", namespace=namespace, stdin=[pod])
+        assert done.returncode == 0, (namespace, what, done.stderr)
 
 
 def test_a_job_of_mid_pods_that_counts_evictions_as_failures_is_warned_of(kubectl: Kubectl) -> None:

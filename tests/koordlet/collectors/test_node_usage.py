@@ -131,6 +131,16 @@ def test_a_proc_that_cannot_be_read_is_no_data_with_the_reason(host, node, clock
     assert re.fullmatch(reason, no_data.reason)
 
 
+def test_a_time_without_work_that_goes_back_is_no_fault(host, node, clock):
+    """As the kernel's iowait and idle do (node_exporter#1686)."""
+    stat = host.host_root.proc_root / "stat"
+    for second, waited in enumerate([5482, 5481, 5400, 5482]):
+        stat.write_text(f"cpu  {50 * second} 0 {50 * second} {7777 - second} {waited} 0 0 0 0 0\n")
+        measured = collected(node)
+        clock.advance(1.0)
+        assert (measured.node and measured.node.cpu_cores, measured.no_data) == (1.0 if second else None, ())
+
+
 def test_counters_that_went_back_are_no_data(host, node, clock):
     collected(node)
     clock.advance(1.0)
@@ -138,10 +148,3 @@ def test_counters_that_went_back_are_no_data(host, node, clock):
     measurement = collected(node)
     assert measurement.node is None
     assert [no_data.reason for no_data in measurement.no_data] == ["the counter went back"]
-
-
-@pytest.fixture
-def proc(tmp_path):
-    host = PlainHost(tmp_path)
-    host.set_node(busy_ticks=1000, used_bytes=1 << 30)
-    return host.host_root.proc_root

@@ -7,6 +7,8 @@ import dataclasses
 import importlib
 import inspect
 import pkgutil
+import shutil
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -32,14 +34,14 @@ CID = "c" * 64
 class Node:
     """A host with a given usage of the node and of its pods, over ticks of one second."""
 
-    def __init__(self, root, version=V2, driver=CGROUPFS):
-        self.host = PlainHost(root, version, driver)
+    def __init__(self, root, version=V2, driver=CGROUPFS, nesting=""):
+        self.host = PlainHost(root, version, driver, nesting)
         self.clock = Clock()
         self.ticks = 0
         self.busy = {"node": 0.0}
         self.collector = HostCollector(self.host.host_root, self.clock, measures_containers=True)
 
-    def tick(self, node, pods, seconds=1.0):
+    def tick(self, node, pods, seconds=1.0, arrange=lambda _: None):
         self.ticks += 1
         self.clock.advance(seconds)
         self.busy["node"] += node * seconds
@@ -48,6 +50,7 @@ class Node:
             self.busy[uid] = self.busy.get(uid, 0.0) + cores * seconds
             self.host.set_group(self.host.pod(uid), self.busy[uid], GIB)
             self.host.set_group(self.host.container(uid, CID.replace("c", uid)), self.busy[uid], GIB // 2)
+        arrange(self)
         return self.collector.collect(1000.0 + self.ticks)
 
 
@@ -91,6 +94,44 @@ def test_the_last_moments_of_a_pod_do_not_count_as_system(node):
     node.host.remove_group(node.host.pod("b"))
     assert node.tick(2.0, {"a": 0.5}).system is None
     assert node.tick(2.0, {"a": 0.5}).system.cpu_cores == 1.5
+
+
+def prune(node):
+    """Remove the groups of the CPU hierarchy, as systemd does without Delegate (fedora-coreos-tracker#682)."""
+    shutil.rmtree(node.host.cpu_mount / "kubepods")
+
+
+def mount_cpu_apart(node):
+    """Make a hierarchy of cpu beside that of cpuacct (huatuo#603)."""
+    folder = node.host.cpu_mount.with_name("cpu") / node.host.pod("a")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cpu.stat").write_text("nr_periods 10\nnr_throttled 1\nthrottled_time 5\n")
+
+
+def run_in_a_virtual_machine(node):
+    """Count nothing in the group of the pod: the machine has a group of its own (kata-containers/packaging#1025)."""
+    node.host.set_group(node.host.pod("a"), 0, 0)
+    node.host.set_group(Path("kata_overhead/a"), node.busy["a"], GIB)
+
+
+@pytest.mark.parametrize(
+    ("layout", "arrange", "pods", "system"),
+    [
+        ((V1,), prune, {}, None),
+        ((V1,), mount_cpu_apart, {"a": UsageSample(0.75, GIB)}, UsageSample(1.25, 3 * GIB)),
+        ((V2, CGROUPFS, "root/here"), lambda _: None, {"a": UsageSample(0.75, GIB)}, UsageSample(1.25, 3 * GIB)),
+        ((V1,), run_in_a_virtual_machine, {"a": UsageSample(0, 0)}, UsageSample(2.0, 4 * GIB)),
+        ((V2, SYSTEMD), run_in_a_virtual_machine, {"a": UsageSample(0, 0)}, UsageSample(2.0, 4 * GIB)),
+    ],
+)
+def test_pods_of_another_arrangement_of_groups_are_measured_or_part_of_system_or_a_fault(
+    tmp_path, layout, arrange, pods, system
+):
+    node = Node(tmp_path, *layout)
+    for _ in range(3):
+        snapshot = node.tick(2.0, {"a": 0.75}, arrange=arrange)
+    assert (snapshot.node, snapshot.pods, snapshot.system) == (UsageSample(2.0, 4 * GIB), pods, system)
+    assert [no_data.source for no_data in snapshot.no_data] == ["pod cgroups"] * (system is None)
 
 
 def test_pods_are_measured_while_the_node_is_not(node):
