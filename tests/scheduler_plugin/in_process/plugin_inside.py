@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 
 from tests.scheduler_plugin.in_process.kube_scheduler import Answer
 from tests.scheduler_plugin.in_process.scripted_cluster import (
@@ -19,11 +20,15 @@ from tests.scheduler_plugin.in_process.scripted_cluster import (
     Script,
     ScriptedPod,
 )
-from tests.scheduler_plugin.plugins.pod_reference import round_half_away
 
 LIMITS_PERCENT = 65, 95
 FACTORS_PERCENT = 85, 70
 INTERVAL_SECONDS = REPORT_STEPS * STEP_SECONDS
+
+
+def round_half_away(value: float) -> int:
+    """Round as Go does."""
+    return int(Decimal(value).quantize(Decimal(1), ROUND_HALF_UP))
 
 
 def estimate(pod: ScriptedPod) -> tuple[int, int]:
