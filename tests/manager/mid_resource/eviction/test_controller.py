@@ -1,7 +1,5 @@
 """Evictions that the apiserver or its admission refuses: one pod is concerned, and none of another namespace."""
 
-import datetime as dt
-
 import pytest
 
 from api_types.kubernetes import quantities
@@ -12,26 +10,6 @@ from manager.metrics.collectors import AttemptResult
 from tests.fakes import cluster
 from tests.manager.evictions import EVICT, TENANT, budget_refuses
 from tests.manager.mid_resource.eviction.test_leaving_nodes import DISRUPTED, change, start, status
-
-
-async def test_evicts_after_three_reports_one_pod_each_two_minutes_down_to_what_is_calculated(short):
-    await short.start()
-    for name in "abcd":
-        short.add_pod(name)
-    await short.minutes(2)
-    assert short.evicted == []
-    await short.minutes(1)
-    assert len(short.evicted) == 1
-    await short.minutes(2)
-    assert len(short.evicted) == 2
-    await short.minutes(10)
-    assert len(short.evicted) == 2
-    assert evicted_pods(short, TENANT) == 2
-
-
-def evicted_pods(short, namespace):
-    name = "koord_manager_namespace_mid_evicted_pods_total"
-    return short.world.telemetry.registry.get_sample_value(name, {"namespace": namespace})
 
 
 async def test_a_pod_that_terminates_for_hours_counts_as_freed_and_is_named(short):
@@ -45,55 +23,6 @@ async def test_a_pod_that_terminates_for_hours_counts_as_freed_and_is_named(shor
     await short.minutes(4)
     assert len(short.evicted) == 2
     assert "MidPodTerminatesSlowly" in short.reasons()
-
-
-async def test_advice_evicts_nothing_writes_nothing_and_names_the_pod(short):
-    await short.start({"enable": True})
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(8)
-    assert (short.evicted, short.attempts(), short.annotation()) == ([], 0, None)
-    (event,) = [each for each in short.server.all("events") if each["reason"] == "MidEvictionAdvised"]
-    assert event["message"].startswith(
-        "would evict the Mid pod tenant/a: Mid pods request 1 cores of kubernetes.io/mid-cpu more"
-    )
-    assert short.advices() > 1
-
-
-async def test_without_the_right_nothing_is_evicted_and_the_fix_is_named(short):
-    await short.start(may_evict=())
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(5)
-    assert (short.evicted, short.attempts(), short.annotation()) == ([], 0, None)
-    messages = [each["message"] for each in short.server.all("events") if each["reason"] == "MidEvictionNotAllowed"]
-    (text,) = messages
-    assert text.startswith("mode evict without the right to create pods/eviction in tenant: Mid pods there are not")
-    assert text.endswith("set the chart's value manager.eviction.namespaces")
-
-
-async def test_the_right_in_some_namespaces_evicts_there_only(short):
-    await short.start(may_evict=("other",))
-    short.add_pod("a")
-    short.add_pod("b")
-    short.add_pod("z", namespace="other")
-    await short.minutes(5)
-    assert short.evicted == ["z"]
-
-
-async def test_a_budget_that_refuses_is_kept_and_tried_less_and_less_often(short):
-    await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    budget_refuses(short.server)
-    await short.minutes(33)
-    assert short.evicted == []
-    # 3 pods, each after 30, 60, 120, 240, then 300 s; never more than one attempt of the node in 30 s
-    assert short.attempts() < 33
-    assert "MidEvictionRefused" in short.reasons()
-    short.server.budgets[TENANT] = 1
-    await short.minutes(6)
-    assert len(short.evicted) == 1
 
 
 async def test_the_pods_of_another_namespace_wait_for_those_of_a_namespace_that_may_still_go(short):
@@ -135,32 +64,6 @@ async def test_the_annotation_is_on_the_node_before_the_eviction_is_requested(sh
     assert (before["pod"], before["trigger"]) == ("tenant/a", "MidCPUShort")
 
 
-async def test_no_pod_is_evicted_where_the_annotation_cannot_be_written(short):
-    from tests.fakes import cluster
-
-    await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(2)
-    await short.report()
-    short.server.refuse["PATCH", "nodes"] = cluster.Refusal(500, "InternalError")
-    await short.round()
-    assert short.attempts() == 0
-
-
-async def test_a_new_leader_in_the_middle_keeps_the_pause_and_counts_its_own_reports(short):
-    await short.start()
-    for name in "abcd":
-        short.add_pod(name)
-    await short.minutes(3)
-    assert len(short.evicted) == 1
-    short.world.evictor = short.world.new_evictor()
-    await short.minutes(2)
-    assert len(short.evicted) == 1  # its own three reports are not complete
-    await short.minutes(1)
-    assert len(short.evicted) == 2
-
-
 async def test_a_process_that_lost_the_lease_evicts_nothing(short):
     await short.start()
     for name in "abc":
@@ -173,39 +76,6 @@ async def test_a_process_that_lost_the_lease_evicts_nothing(short):
     assert short.attempts() == 0
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"seconds_ago": 200},
-        {"prodPeakMetric": None, "prodReclaimableMetric": {"resource": {}}},
-        {"allocated": None},
-        {"calculated": (-4000, 10_000)},  # a peak above the capacity
-        {"conditions": [{"type": "Ready", "status": "False", "reason": "PodsUnknown"}]},
-        {"conditions": [{"type": "PredictionDegraded", "status": "True", "reason": "PredictorSwitchedOff"}]},
-        {"prediction": {"since": "2026-11-21T11:50:00Z"}},
-    ],
-)
-async def test_fails_closed(short, broken):
-    """Whatever shows nothing evicts nothing, however little is calculated from it."""
-    await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(8, **broken)
-    assert (short.evicted, short.attempts()) == ([], 0)
-
-
-async def test_reports_that_stop_end_the_evictions(short):
-    await short.start({"enable": True, "midEviction": {"mode": "evict", "reports": 1}})
-    for name in "abcdef":
-        short.add_pod(name)
-    await short.minutes(1)
-    assert len(short.evicted) == 1
-    for _ in range(60):
-        await short.round()
-        short.pass_seconds(10)
-    assert len(short.evicted) <= 2  # the report counts for 150 s
-
-
 async def test_a_withdrawal_evicts_nothing(short):
     await short.start()
     for name in "abc":
@@ -216,45 +86,6 @@ async def test_a_withdrawal_evicts_nothing(short):
     evicted = len(short.evicted)
     await short.minutes(10, calculated=(0, 0))
     assert len(short.evicted) == evicted
-
-
-async def test_high_memory_of_the_node_evicts_where_mid_uses_enough_of_it(short):
-    await short.start()
-    short.add_pod("a", 100, 2500)
-    short.add_pod("b", 100, 3500)
-    usage = [
-        {"name": name, "namespace": TENANT, "podUsage": {"resources": {"memory": used}}}
-        for name, used in (("a", "500"), ("b", "3500"))
-    ]
-    await short.minutes(8, memory=(10_000, 3_999), podsMetric=usage)
-    assert short.evicted == []
-    await short.minutes(8, memory=(13_500, 900), podsMetric=usage, calculated=(2000, 6000))
-    assert short.evicted == []  # 72 %, but Mid uses less than 5 % of it
-    await short.minutes(4, memory=(10_000, 4_000), podsMetric=usage)
-    assert short.evicted == ["a"]  # 400 of 20,000 are to be released: the smaller one is enough
-    assert short.annotation()["trigger"] == "NodeMemoryHigh"
-    await short.minutes(8, memory=(10_000, 4_000), podsMetric=usage)
-    assert short.evicted == ["a"]  # it terminates, so what it uses counts as freed
-
-
-async def test_the_node_is_closed_until_it_was_calm_for_five_minutes(short):
-    await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(3)
-    assert short.world.mid_of()[0] == 2000  # without what the evicted pod requests
-    short.end_pods()
-    await short.minutes(6, calculated=(2100, 10_000))  # 105 %
-    assert (short.world.mid_of()[0], short.world.mid_status()["closed"]) == (2000, "Evicted")
-    await short.minutes(4, calculated=(2200, 10_000))
-    await short.minutes(1, calculated=(2199, 10_000))  # one report below 110 % begins the time again
-    await short.minutes(5, calculated=(2200, 10_000))
-    assert short.annotation() is not None
-    await short.minutes(1, calculated=(2200, 10_000))
-    assert short.annotation() is None
-    await short.report(calculated=(2200, 10_000))
-    assert short.world.mid_of()[0] == 2200
-    assert "closed" not in short.world.mid_status()
 
 
 async def test_what_comes_back_too_early_does_not_fit_and_is_not_evicted_again(short):
@@ -272,57 +103,6 @@ async def test_what_comes_back_too_early_does_not_fit_and_is_not_evicted_again(s
             short.add_pod(f"again-{minute}")
         evictions.append(len(short.evicted))
     assert evictions[-1] == 1
-
-
-async def test_switching_the_mode_off_opens_the_node_at_once(short):
-    await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(3)
-    assert short.annotation() is not None
-    short.world.configure({"enable": True})
-    await short.world.config.refresh()
-    await short.minutes(1)
-    assert short.annotation() is None
-
-
-async def test_shadow_only_advises(short):
-    await short.start({**EVICT, "midPublish": "shadow"})
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(5)
-    assert (short.evicted, short.annotation()) == ([], None)
-    assert "MidEvictionAdvised" in short.reasons()
-
-
-async def test_freeze_leaves_room_for_running_pods_only_and_evicts_nothing(short):
-    await short.start()
-    short.add_pod("a")
-    await short.report(calculated=(6000, 10_000))
-    assert short.world.mid_of() == (6000, 10_000)
-    short.world.configure({**EVICT, "midEmergency": "freeze"})
-    await short.world.config.refresh()
-    await short.world.settle()
-    assert short.world.mid_of() == (1000, 1000)
-    assert short.world.mid_status()["closed"] == "Frozen"
-    short.add_pod("slipped-in", bound_at="x")
-    await short.minutes(3, calculated=(6000, 10_000))
-    assert short.evicted == []
-    short.world.configure(EVICT)
-    await short.world.config.refresh()
-    await short.minutes(1, calculated=(6000, 10_000))
-    assert short.world.mid_of() == (6000, 10_000)
-
-
-async def test_freeze_shrinks_values_that_are_only_kept(short):
-    await short.start()
-    short.add_pod("a")
-    await short.report(calculated=(6000, 10_000))
-    await short.report(seconds_ago=0, prodPeakMetric=None, prodReclaimableMetric={"resource": {}})
-    short.world.configure({**EVICT, "midEmergency": "freeze"})
-    await short.world.config.refresh()
-    await short.world.settle()
-    assert short.world.mid_of() == (1000, 1000)
 
 
 async def test_a_drain_ends_on_a_node_whose_resources_cannot_be_calculated(short):
@@ -343,22 +123,6 @@ async def test_a_drain_ends_on_a_node_whose_resources_cannot_be_calculated(short
         await short.round()
         short.pass_seconds(60)
     assert short.evicted == ["a"]
-
-
-async def test_drain_evicts_every_mid_pod_in_order_at_ten_times_the_rate_also_without_reports(short):
-    await short.start({"enable": True})
-    short.add_pod("second", priority=7500)
-    short.add_pod("first", priority=7100, annotations={"koordinator.sh/eviction-policy": "[]"})
-    await short.report(calculated=(6000, 10_000))
-    short.pass_seconds(600)
-    short.world.configure({"enable": True, "midEmergency": "drain"})
-    await short.world.config.refresh()
-    await short.world.settle()
-    await short.round()
-    assert short.evicted == ["first"]
-    short.pass_seconds(12)
-    await short.round()
-    assert short.evicted == ["first", "second"]
 
 
 async def test_tenants_that_refuse_do_not_keep_other_nodes_short(short):
@@ -411,20 +175,6 @@ async def test_the_gate_opens_with_the_right_and_the_mode(short):
     assert await predictor({"enable": True, "preset": "balanced", "midEviction": {"mode": "off"}}, [""]) == "max"
 
 
-async def test_a_node_that_is_created_again_begins_again(short):
-    await short.start()
-    for name in "abc":
-        short.add_pod(name)
-    await short.minutes(2)
-    short.server.remove("nodes", "n1")
-    short.world.add_node()
-    await short.world.settle()
-    short.world.now += dt.timedelta(seconds=5)
-    await short.report()
-    await short.round()
-    assert short.evicted == []
-
-
 async def test_a_pod_whose_eviction_admission_forbids_protects_no_other_pod_for_long_and_takes_no_right(short):
     """A webhook may answer 403, and so does the apiserver for a pod of a namespace that is being deleted."""
     await short.start()
@@ -445,17 +195,6 @@ async def test_a_pod_whose_eviction_admission_forbids_protects_no_other_pod_for_
     assert short.evicted == ["theirs", "b"]
     assert all(may_evict)
     assert "MidEvictionRefused" in short.reasons()
-
-
-async def test_a_right_that_is_taken_back_is_known_with_the_first_eviction_that_is_forbidden(short):
-    await short.start()
-    await short.lose_the_right()
-    assert short.attempts() == 1
-    await short.world.evictor.check_rights()
-    assert not short.world.evictor.may_evict()
-    await short.minutes(5)
-    assert (short.evicted, short.attempts()) == ([], 1)
-    assert "MidEvictionNotAllowed" in short.reasons()
 
 
 OVERLAP = cluster.Refusal(500, "", "a", "This pod has more than one PodDisruptionBudget, which is not supported.")
@@ -654,15 +393,6 @@ async def test_a_shortage_that_began_before_evicts_no_further_pod(short):
     await change(short, CORDONED)
     await short.minutes(10, **WITHOUT_PROD)
     assert len(short.evicted) == 1
-
-
-async def test_high_memory_evicts_because_prod_that_grows_there_needs_it(short):
-    await start_cordoned(short)
-    of_pod = {"podUsage": {"resources": {"memory": "1000"}}, "namespace": TENANT}
-    used = [{"name": f"m{index}", **of_pod} for index in range(4)]
-    await short.minutes(4, memory=(11_000, 4_000), podsMetric=used, **WITHOUT_PROD)
-    assert len(short.evicted) == 1
-    assert short.annotation()["trigger"] == "NodeMemoryHigh"
 
 
 @pytest.mark.parametrize("cause", ["leaves", "drain"])

@@ -45,22 +45,6 @@ async def test_karpenter_is_left_no_node_that_it_did_not_make(world_beside_karpe
     assert short.evicted == []
 
 
-async def test_a_node_with_another_pod_is_kept(short):
-    await start(short, AT_ONCE)
-    short.add_prod_pod()
-    await short.minutes(8, **PLENTY)
-    assert (short.evicted, short.annotation()) == ([], None)
-
-
-async def test_no_pod_is_evicted_once_another_pod_runs_there(short):
-    await start_of_emptying(short)
-    short.add_prod_pod()
-    short.pass_seconds(13)
-    await short.round()
-    assert len(short.evicted) == 1, "the pods are listed before each eviction"
-    assert short.annotation() is None
-
-
 async def test_a_list_that_another_pod_has_outdated_closes_nothing(short):
     soon = {**AT_ONCE["midEviction"], "emptyNodeSeconds": 20}
     await start(short, {"enable": True, "midEviction": soon})
@@ -94,32 +78,6 @@ async def test_no_more_nodes_than_permitted_are_closed_while_they_exist(short):
     assert len(short.evicted) == 8
 
 
-async def test_a_new_leader_keeps_a_node_closed_and_empties_it(short):
-    await start(short, AT_ONCE, pods=6)
-    while not short.evicted:
-        await short.minutes(1, **PLENTY)
-    short.world.evictor = short.world.new_evictor()
-    await short.minutes(3, **PLENTY)
-    assert len(short.evicted) == 6
-    assert short.closed() == "MidOnly"
-
-
-async def test_advice_names_the_node_and_changes_nothing(short):
-    await start(short, {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "mode": "advise"}})
-    await short.minutes(6, **PLENTY)
-    assert (short.evicted, short.annotation(), short.closed()) == ([], None, "")
-    (text,) = texts(short, "MidOnlyNode")
-    assert text.endswith("the node is not emptied: midEviction.mode advise")
-
-
-async def test_without_the_right_in_each_namespace_the_node_stays_open(short):
-    await start(short, AT_ONCE, may_evict=("other",))
-    await short.minutes(6, **PLENTY)
-    assert (short.evicted, short.annotation()) == ([], None)
-    (text,) = texts(short, "MidOnlyNode")
-    assert "not emptied: no right to evict in tenant; set the chart's value manager.eviction.namespaces" in text
-
-
 async def test_with_the_key_at_zero_a_closed_node_opens_again(short):
     await start(short, AT_ONCE)
     await short.minutes(4, **PLENTY)
@@ -128,14 +86,6 @@ async def test_with_the_key_at_zero_a_closed_node_opens_again(short):
     await short.world.config.refresh()
     await short.minutes(2, **PLENTY)
     assert short.annotation() is None
-
-
-@pytest.mark.parametrize("given", [{"owner": "DaemonSet"}, {"owner": "DaemonSet", "requests": {"cpu": "1"}}])
-async def test_a_pod_that_comes_with_any_node_keeps_none(short, given):
-    await start(short, AT_ONCE)
-    short.add_prod_pod(**given)
-    await short.minutes(4, **PLENTY)
-    assert len(short.evicted) == 2
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Succeeded"])
@@ -248,18 +198,6 @@ async def test_it_is_emptied_after_the_grace(short):
     assert "MidEvictionWithoutPod" not in short.reasons()
 
 
-async def test_it_stays_closed_until_another_pod_runs_there(short):
-    await start(short)
-    await short.minutes(4, **PLENTY)
-    short.end_pods()
-    await short.minutes(10, **PLENTY)
-    assert short.closed() == "MidOnly", "calm reports do not reopen it"
-    short.add_prod_pod()
-    await short.minutes(3, **PLENTY)
-    assert (short.annotation(), short.closed()) == (None, "")
-    assert texts(short, "MidOnlyNodeReopened") == ["accepts new Mid pods again: the pod shop/web runs there"]
-
-
 async def minutes_to_the_next(short, *, closing, most):
     """Return the minutes until the node is closed, or opens; the Mid pods that leave end at once."""
     for minute in range(most):
@@ -365,15 +303,6 @@ async def test_the_event_of_each_eviction_states_when_a_node_opens_that_was_clos
     )
 
 
-@pytest.mark.parametrize(("publish", "is_named"), [("shadow", False), ("node", True)])
-async def test_a_node_in_shadow_is_not_advised_to_be_emptied(short, publish, is_named):
-    advises = {"enable": True, "midPublish": publish, "midEviction": {**AT_ONCE["midEviction"], "mode": "advise"}}
-    await start(short, advises)
-    await short.minutes(3, per_round=20, **PLENTY)
-    assert ("MidOnlyNode" in short.reasons()) is is_named
-    assert (short.evicted, short.annotation()) == ([], None)
-
-
 NODES = ("n1", "n2", "n3")
 
 
@@ -433,8 +362,3 @@ async def test_a_taint_that_is_taken_back_does_not_open_it(short):
     short.end_pods()
     await short.minutes(12, **PLENTY)
     assert short.closed() == "MidOnly"
-
-
-async def report_all(short):
-    for node in NODES:
-        await short.report(node, **PLENTY)

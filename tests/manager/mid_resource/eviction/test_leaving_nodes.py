@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.manager.evictions import EVICT, TENANT, budget_refuses
+from tests.manager.evictions import EVICT, budget_refuses
 
 DISRUPTED = {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
 ENOUGH = (4000, 10_000)
@@ -93,36 +93,6 @@ async def test_other_nodes_do_not_wait_for_one_that_leaves(short):
     assert len({"x", "y", "z"} & set(short.evicted)) == 1
 
 
-async def test_in_advise_mode_it_is_closed_and_the_pod_is_named(short):
-    await start(short, document={"enable": True})
-    await change(short, DISRUPTED)
-    await seconds(short, 20)
-    assert (short.evicted, status(short)[0], short.annotation()) == ([], "Leaving", None)
-    assert "MidEvictionAdvised" in short.reasons()
-
-
-async def test_a_budget_holds_also_where_the_node_leaves(short):
-    await start(short, pods=2)
-    budget_refuses(short.server)
-    await change(short, DISRUPTED)
-    await seconds(short, 100)
-    assert short.evicted == []
-    short.server.budgets[TENANT] = 2
-    await seconds(short, 130)
-    assert sorted(short.evicted) == ["m0", "m1"]
-
-
-async def test_a_node_that_stays_after_all_opens_after_calm_reports(short):
-    await start(short)
-    await change(short, DISRUPTED)
-    await seconds(short, 60)
-    short.end_pods()
-    await change(short, {"spec": {"taints": None}})
-    assert status(short) == ("Evicted", "")
-    await short.minutes(8, calculated=ENOUGH)
-    assert (short.annotation(), status(short)[0]) == (None, "")
-
-
 async def test_an_autoscaler_that_takes_its_taint_back_evicts_all_pods_once_in_an_hour(short):
     """Karpenter sets its taint before the replacement is ready, and takes it back if that fails."""
     await start(short)
@@ -140,46 +110,6 @@ async def test_an_autoscaler_that_takes_its_taint_back_evicts_all_pods_once_in_a
     await change(short, DISRUPTED)
     await seconds(short, 60)
     assert [*evicted, len(short.evicted)] == [4, 4, 4, 5]
-
-
-@pytest.mark.parametrize(
-    ("patch", "closed"),
-    [
-        ({"spec": {"unschedulable": True}}, "Cordoned"),
-        (
-            {"spec": {"taints": [{"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule"}]}},
-            "ScaleDownCandidate",
-        ),
-    ],
-)
-async def test_a_node_that_may_leave_admits_none_and_evicts_none_and_opens_at_once(short, patch, closed):
-    await start(short)
-    before = short.world.mid_of()
-    await change(short, patch)
-    assert status(short)[0] == closed
-    assert short.world.mid_of()[0] == 4000 < before[0]
-    await seconds(short, 130)
-    assert short.evicted == []
-    await change(short, {"spec": {"taints": None, "unschedulable": None}})
-    assert (status(short), short.world.mid_of()) == (("", ""), before)
-
-
-async def test_a_node_that_takes_no_part_is_left_to_its_autoscaler(short):
-    await start(short, document={"enable": False, "midEviction": {"mode": "evict"}})
-    await change(short, DISRUPTED)
-    await seconds(short, 30)
-    assert short.evicted == []
-
-
-async def test_a_new_leader_continues(short):
-    await start(short)
-    await change(short, DISRUPTED)
-    await seconds(short, 2)
-    assert short.evicted == ["m0"]
-    short.world.evictor = short.world.new_evictor()
-    await short.world.settle()
-    await seconds(short, 60)
-    assert len(short.evicted) == 4
 
 
 @pytest.mark.parametrize(("cause", "seconds"), [("leaves", 10), ("drain", 90)])
