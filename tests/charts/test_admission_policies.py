@@ -123,13 +123,13 @@ def test_the_policy_of_quotas_has_the_pattern_of_the_product_and_may_name_users_
 @pytest.mark.parametrize(("values", "action"), [((), "Deny"), (("admissionPolicies.midClass=Warn",), "Warn")])
 def test_mid_resources_of_another_class_are_refused_for_pods_and_warned_of_for_templates(values, action):
     bindings = chart.render(*values).of_kind("ValidatingAdmissionPolicyBinding").values()
-    found = {
-        tuple(rule["apiGroups"]): each["spec"]["validationActions"]
-        for each in bindings
-        if each["spec"]["policyName"] == CLASS
-        for rule in each["spec"]["matchResources"]["resourceRules"]
+    result = {
+        tuple(rule["apiGroups"]): item["spec"]["validationActions"]
+        for item in bindings
+        if item["spec"]["policyName"] == CLASS
+        for rule in item["spec"]["matchResources"]["resourceRules"]
     }
-    assert found == {("",): [action], ("apps", "batch"): ["Warn"]}
+    assert result == {("",): [action], ("apps", "batch"): ["Warn"]}
 
 
 def test_users_that_may_name_nodes_are_a_value():

@@ -346,6 +346,6 @@ def test_the_agent_is_not_for_nodes_that_run_no_daemon_set():
         "nodeAffinity"
     ]
     (term,) = node_affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    excluded = {each["key"]: each["values"] for each in term["matchExpressions"] if each["operator"] == "NotIn"}
+    excluded = {item["key"]: item["values"] for item in term["matchExpressions"] if item["operator"] == "NotIn"}
     without = {key: [text] for key, text in names.LABELS_WITHOUT_DAEMON_SETS.items()}
     assert excluded == {**without, "koord-suite.io/fake": ["true"]}

@@ -105,8 +105,8 @@ def _has_namesakes(case: Mapping[str, Any]) -> bool:
 def _has_class_label(case: Mapping[str, Any]) -> bool:
     pod = case["input"].get("pod") or {}
     pods = [pod, *((event.get("pod") or {}) for event in case["input"].get("events") or ())]
-    labels = (each["metadata"].get("labels") or {} for each in pods if each)
-    return any(label in given for given in labels for label in (names.LABEL_PRIORITY_CLASS, names.LABEL_QOS))
+    labels = (item["metadata"].get("labels") or {} for item in pods if item)
+    return any(label in of_pod for of_pod in labels for label in (names.LABEL_PRIORITY_CLASS, names.LABEL_QOS))
 
 
 _CLASS_BY_PRIORITY = "a pod is of the class of its priority and requests: labels may change while it runs"

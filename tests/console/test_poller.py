@@ -145,9 +145,9 @@ async def test_the_threshold_is_that_of_the_scheduler_where_it_may_be_read(answe
             server.on("GET", path, apiserver.Answer(given))
         server.on("GET", CONFIG, answer)
         async with server.session() as api:
-            found = await Reader(api, dt.datetime.fromisoformat(cluster.NOW)).snapshot("koordinator-system")
-    assert found.usage_limits.get("cpu") == wanted
-    assert not [each for each in found.unread if each.what == "configmaps/koord-scheduler"]
+            result = await Reader(api, dt.datetime.fromisoformat(cluster.NOW)).snapshot("koordinator-system")
+    assert result.usage_limits.get("cpu") == wanted
+    assert not [each for each in result.unread if each.what == "configmaps/koord-scheduler"]
 
 
 @pytest.mark.parametrize("metric", [apiserver.Answer(cluster.metric()), apiserver.Answer(cluster.forbidden("it"), 403)])

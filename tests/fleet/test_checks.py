@@ -50,7 +50,7 @@ async def checked(**changes):
     routes = {"agent": cluster.workload("koordlet", replicas=1, ready=1), **WORKS, **changes}
     async with apiserver.running() as server, server.session() as api:
         for name, document in healthy(**routes).items():
-            path = next((path for path, known in KNOWN.items() if known == name), name)
+            path = next((path for path, code in KNOWN.items() if code == name), name)
             status = document.get("code", 200) if document.get("kind") == "Status" else 200
             server.on("GET", path, apiserver.Answer(document, status))
         return list(checks.results(await Reader(api, NOW).snapshot(SUITE)))
@@ -74,9 +74,9 @@ def usage(cpu):
 
 async def test_a_cluster_that_works_is_told_by_the_number_of_checks():
     results = await checked()
-    assert {each.kind.code: each.text for each in results if each.verdict is not Verdict.PASSED} == {}
+    assert {item.kind.code: item.text for item in results if item.verdict is not Verdict.PASSED} == {}
     assert checks.summary(results) == "18 checks, none failed"
-    (admission,) = (each.text for each in results if each.kind.code == "AdmissionReady")
+    (admission,) = (item.text for item in results if item.kind.code == "AdmissionReady")
     assert admission == "webhook: Deployment koord-admission: 2 of 2 ready, certificate until 2027-11-21"
 
 
@@ -106,9 +106,9 @@ OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": 
 )  # fmt: skip
 async def test_a_fault_is_a_finding(changes, code, text):
     results = await checked(**changes)
-    found = checks.find(results)
-    assert [each.kind.code for each in found] == [code]
-    assert text in found[0].sentence
+    result = checks.find(results)
+    assert [item.kind.code for item in result] == [code]
+    assert text in result[0].sentence
     assert checks.summary(results).endswith(("checks, 1 failed", "checks, 1 warning"))
 
 
@@ -125,7 +125,7 @@ async def test_a_fault_is_a_finding(changes, code, text):
 async def test_what_is_as_it_should_be_passes(changes, code, text):
     results = await checked(**changes)
     assert checks.find(results) == []
-    (passed,) = (each for each in results if each.kind.code == code)
+    (passed,) = (item for item in results if item.kind.code == code)
     assert (passed.verdict, text in passed.text) == (Verdict.PASSED, True)
 
 

@@ -23,7 +23,7 @@ def find(*args, **changes):
     """Return the findings about nodes, and about the leader."""
     parts = checks.results(snapshot(*args, **changes))
     return checks.find(
-        each for each in parts if each.kind.code not in ("AgentsReady", "ManagerReady", "SchedulerReady")
+        item for item in parts if item.kind.code not in ("AgentsReady", "ManagerReady", "SchedulerReady")
     )
 
 
@@ -44,14 +44,14 @@ def test_the_page_of_a_finding_exists(kind):
 
 
 def test_a_finding_names_node_cause_and_next_command():
-    (found,) = find([broken("worker-05", "NoPrediction")])
-    assert found.sentence.startswith("worker-05: kept: the newest report carries no prediction")
-    assert found.fix == "koordctl explain node worker-05"
+    (result,) = find([broken("worker-05", "NoPrediction")])
+    assert result.sentence.startswith("worker-05: kept: the newest report carries no prediction")
+    assert result.fix == "koordctl explain node worker-05"
 
 
 def test_the_worst_comes_first_and_notes_are_left_out():
     nodes = [broken("a", "Shadow"), broken("b", "NoPrediction"), broken("c")]
-    assert [each.kind.severity for each in find(nodes)] == [Severity.ERROR, Severity.WARNING]
+    assert [item.kind.severity for item in find(nodes)] == [Severity.ERROR, Severity.WARNING]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_finding_names_its_first_node_and_counts_the_others(count, subject):
 def test_a_lease_that_was_not_read_is_no_missing_leader():
     manager = {"koord-manager": wire.WireWorkload(status=wire.WorkloadStatus(ready_replicas=2, replicas=2))}
     installed = Installation("koordinator-system", workloads=manager)
-    assert [each.kind.code for each in find(installation=installed)] == ["Leader"]
+    assert [item.kind.code for item in find(installation=installed)] == ["Leader"]
     hidden = (Unread("leases/koord-manager", "403", is_right=True),)
     assert find(installation=installed, unread=hidden) == []
 

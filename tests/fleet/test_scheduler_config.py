@@ -27,7 +27,7 @@ def of_plugin(document):
     """Return the same of the configuration that the plugin makes of a document. Raises InvalidConfiguration."""
     found = loader.parse(document)
     thresholds = found.args["LoadAwareScheduling"].usage_thresholds
-    limits = {each: thresholds[each] for each in ("cpu", "memory") if thresholds.get(each)}
+    limits = {item: thresholds[item] for item in ("cpu", "memory") if thresholds.get(item)}
     quotas = found.args.get("MidGuard")
     return SchedulerConfig(
         Amounts(*quotas.quota()) if quotas else UNKNOWN,

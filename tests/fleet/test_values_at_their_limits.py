@@ -29,7 +29,7 @@ def codes(name, wanted, ready, version="1"):
     snapshot = FleetSnapshot(NOW, "https://x", (), installed)
     code = {AGENT: "AgentsReady", MANAGER: "ManagerReady", SCHEDULER: "SchedulerReady"}[name]
     found = checks.find(checks.results(snapshot))
-    return [(each.kind.code, each.detail) for each in found if each.kind.code == code]
+    return [(item.kind.code, item.detail) for item in found if item.kind.code == code]
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,10 @@ def test_a_workload_without_ready_pods_is_a_finding_and_of_the_agents_each_count
 @pytest.mark.parametrize(("count", "about"), [(1, [1]), (3, [1, 1, 1]), (4, [4])])
 def test_up_to_three_nodes_with_one_fault_have_findings_of_their_own(count, about):
     nodes = [NodeState(f"n{number}", reason="SampleTooOld", detail=f"{number} m") for number in range(count)]
-    found = findings.fleet_findings(FleetSnapshot(NOW, "https://x", tuple(nodes)))
-    assert [len(each.objects) for each in found] == about
-    assert [name for each in found for name in each.objects] == [node.name for node in nodes]
-    assert [bool(each.detail) for each in found] == [each == 1 for each in about]
+    result = findings.fleet_findings(FleetSnapshot(NOW, "https://x", tuple(nodes)))
+    assert [len(each.objects) for each in result] == about
+    assert [name for each in result for name in each.objects] == [node.name for node in nodes]
+    assert [bool(each.detail) for each in result] == [each == 1 for each in about]
 
 
 def test_the_findings_about_one_node():
@@ -65,7 +65,7 @@ def test_the_findings_about_one_node():
             wire.WireCondition("Ready", "False", "Stopped", "no cgroups"), wire.WireCondition("Unheard", "True"),
         ),
     )  # fmt: skip
-    assert [(each.kind.code, each.objects, each.detail) for each in findings.node_findings(node, {})] == [
+    assert [(item.kind.code, item.objects, item.detail) for item in findings.node_findings(node, {})] == [
         ("NoPrediction", ("a",), "x"),
         ("SampleTooOld", ("a",), ""),
         ("NodeClockWrong", ("a",), "an hour ahead"),
@@ -81,7 +81,7 @@ def test_two_versions_are_a_skew(versions, detail):
     }
     installed = Installation("suite", workloads=found, leader="koord-manager-0")
     snapshot = FleetSnapshot(NOW, "https://x", (), installed)
-    skew = [each.detail for each in checks.find(checks.results(snapshot)) if each.kind.code == "VersionSkew"]
+    skew = [item.detail for item in checks.find(checks.results(snapshot)) if item.kind.code == "VersionSkew"]
     assert skew == ([detail] if detail else [])
 
 

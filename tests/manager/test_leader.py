@@ -108,9 +108,9 @@ async def test_a_wrong_clock_of_its_own_node_withdraws_nothing_and_is_named_as_i
             report(server, "n1", "2", at=true_now())
             await until(lambda: mid_cpu(server, "n1") == "6000")
             await until(lambda: status.problem and "the clock of the manager's own node" in status.problem)
-            await until(lambda: any(each["reason"] == "ManagerClockWrong" for each in server.all("events")))
+            await until(lambda: any(item["reason"] == "ManagerClockWrong" for item in server.all("events")))
             assert status.metric("koord_manager_clock_ahead_seconds") == pytest.approx(ahead.total_seconds(), abs=2)
-            assert "NodeClockWrong" not in {each["reason"] for each in server.all("events")}
+            assert "NodeClockWrong" not in {item["reason"] for item in server.all("events")}
 
 
 async def test_events_become_node_metrics_and_mid_resources():

@@ -217,10 +217,10 @@ MID_CPU = "kubernetes.io/mid-cpu"
 @pytest.mark.parametrize("text", ["abc", "1e30", "18446744073709551616", "9Ei"])
 def test_an_amount_that_cannot_be_counted_is_unknown_and_spoils_no_other(text):
     odd = {"cpu": "1", MID_CPU: "0" * 65 + "4e0003", "memory": text, "example.com/x": text}
-    found = pods.requests(spec(containers=[{"name": "c", "resources": {"requests": odd}}, container("2")]))
-    assert (found["cpu"], found[MID_CPU], found["memory"]) == (3000, 4000, quantities.UNKNOWN)
+    result = pods.requests(spec(containers=[{"name": "c", "resources": {"requests": odd}}, container("2")]))
+    assert (result["cpu"], result[MID_CPU], result["memory"]) == (3000, 4000, quantities.UNKNOWN)
     with pytest.raises(quantities.InvalidQuantity, match="memory: "):
-        quantities.known(found)
+        quantities.known(result)
     assert quantities.known({"cpu": 1, "example.com/x": quantities.UNKNOWN})
 
 
@@ -237,10 +237,10 @@ def test_what_nobody_reads_of_a_tenants_metadata_is_not_kept():
                         names.ANNOTATION_EVICTION_PRIORITY: "-1"},
         "ownerReferences": [{"kind": "Job", "name": str(index)} for index in range(10_000)],
     }  # fmt: skip
-    found = decode({"metadata": meta}).metadata
-    assert found.labels == {"koordinator.sh/qosClass": "LS"}
-    assert found.annotations == {
+    result = decode({"metadata": meta}).metadata
+    assert result.labels == {"koordinator.sh/qosClass": "LS"}
+    assert result.annotations == {
         names.ANNOTATION_EVICTION_POLICY: pods.TOO_LONG, names.ANNOTATION_VPA_UPDATES: pods.TOO_LONG,
         names.ANNOTATION_EVICTION_PRIORITY: "-1",
     }  # fmt: skip
-    assert len(found.owner_references) == 32
+    assert len(result.owner_references) == 32

@@ -42,7 +42,7 @@ LIMITED_MID = container({**MID, "cpu": "0"}, {**MID, "cpu": "1"})
 @pytest.mark.parametrize("qos", [None, "LSE", "LSR", "LS", "BE", "SYSTEM"])
 @pytest.mark.parametrize("label", [None, "koord-prod", "koord-mid", "koord-batch", "koord-free", "gold", ""])
 @pytest.mark.parametrize(
-    ("priority", "resources", "wanted"),
+    ("priority", "resources", "expected"),
     [
         (9000, container(FULL), "koord-prod"),
         (9999, container(), "koord-prod"),
@@ -61,10 +61,10 @@ LIMITED_MID = container({**MID, "cpu": "0"}, {**MID, "cpu": "1"})
         (None, container(), "koord-batch"),
     ],
 )
-def test_no_label_moves_a_pod_into_another_class(priority, resources, wanted, label, qos):
+def test_no_label_moves_a_pod_into_another_class(priority, resources, expected, label, qos):
     stated = {"koordinator.sh/priority-class": label, "koordinator.sh/qosClass": qos}
     labels = {name: value for name, value in stated.items() if value is not None}
-    assert pq.priority_class(pod(labels=labels, priority=priority, containers=[resources])) == wanted
+    assert pq.priority_class(pod(labels=labels, priority=priority, containers=[resources])) == expected
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,8 @@ def test_a_limit_of_zero_means_unlimited_and_is_above_mid_cpu_like_a_larger_one(
 
 def test_a_best_effort_pod_gets_no_limit_as_its_qos_class_must_not_change():
     assert mid_pod(container(cpu="0")).containers == ()
-    found = mid_pod(container(cpu="0"), status={"qosClass": "BestEffort"})
-    assert (found.containers, found.unlimited) == ((), "BestEffort")
+    result = mid_pod(container(cpu="0"), status={"qosClass": "BestEffort"})
+    assert (result.containers, result.unlimited) == ((), "BestEffort")
 
 
 def test_a_container_that_restarts_when_its_cpu_is_resized_is_left_alone():
@@ -174,20 +174,20 @@ def test_sidecars_are_resized_and_other_init_containers_are_not():
 )
 def test_the_api_server_resizes_no_pod_with_amounts_of_the_pod_as_a_whole(of_pod, resized):
     """An empty field is none: it exempts no pod from suppression."""
-    found = mid_pod(container(), of_pod=of_pod)
-    assert (len(found.containers), bool(found.unlimited)) == (resized, not resized)
+    result = mid_pod(container(), of_pod=of_pod)
+    assert (len(result.containers), bool(result.unlimited)) == (resized, not resized)
 
 
-@pytest.mark.parametrize(("asked", "floor"), [("0", 10), ("5m", 10), ("100m", 101)])
-def test_limits_stay_above_requests_as_the_qos_class_must_not_change(asked, floor):
-    found = mid_pod(container(request=asked))
-    assert found.containers[0].floor_millis == floor
-    assert found.unlimited == ("native requests of cpu" if floor > 10 else "")
+@pytest.mark.parametrize(("cpu_request", "floor"), [("0", 10), ("5m", 10), ("100m", 101)])
+def test_limits_stay_above_requests_as_the_qos_class_must_not_change(cpu_request, floor):
+    result = mid_pod(container(request=cpu_request))
+    assert result.containers[0].floor_millis == floor
+    assert result.unlimited == ("native requests of cpu" if floor > 10 else "")
 
 
-@pytest.mark.parametrize(("mid", "cpu", "asked"), [("5", "5m", "0"), ("1000", "1", "1")])
-def test_a_container_that_cannot_be_lowered_has_its_limit_as_floor(mid, cpu, asked):
-    found = only(container(mid=mid, cpu=cpu, request=asked))
+@pytest.mark.parametrize(("mid", "cpu", "cpu_request"), [("5", "5m", "0"), ("1000", "1", "1")])
+def test_a_container_that_cannot_be_lowered_has_its_limit_as_floor(mid, cpu, cpu_request):
+    found = only(container(mid=mid, cpu=cpu, request=cpu_request))
     assert found.floor_millis == found.limit_millis
 
 

@@ -145,7 +145,7 @@ def test_any_object_is_changed_or_refused_and_never_an_error(labels, containers,
 
 
 @pytest.mark.parametrize(
-    ("mid_cpu", "mid_memory", "wanted"),
+    ("mid_cpu", "mid_memory", "expected"),
     [
         (
             "1",
@@ -157,8 +157,8 @@ def test_any_object_is_changed_or_refused_and_never_an_error(labels, containers,
         ("10", "4Mi", []),
     ],
 )
-def test_advice_names_an_amount_whose_unit_is_probably_a_mistake(mid_cpu, mid_memory, wanted):
+def test_advice_names_an_amount_whose_unit_is_probably_a_mistake(mid_cpu, mid_memory, expected):
     mid = {"kubernetes.io/mid-cpu": mid_cpu, "kubernetes.io/mid-memory": mid_memory}
-    given = pod(containers=[{"name": "a", "resources": {"limits": mid}}], priorityClassName="koord-mid")
-    advice = list(template.advice(template.limited(given)))
-    assert [text in seen for text, seen in zip(wanted, advice, strict=True)] == [True] * len(wanted)
+    manifest = pod(containers=[{"name": "a", "resources": {"limits": mid}}], priorityClassName="koord-mid")
+    advice = list(template.advice(template.limited(manifest)))
+    assert [text in seen for text, seen in zip(expected, advice, strict=True)] == [True] * len(expected)

@@ -68,12 +68,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.corpora.quantities", description=__doc__)
     parser.add_argument("--write", action="store_true", help="freeze the answers to some of the texts")
     write = parser.parse_args().write
-    asked = list(dict.fromkeys(texts(108_000)))
+    requested = list(dict.fromkeys(texts(108_000)))
     go = subprocess.run(
         ["go", "run", FOLDER / "parse.go"],
-        cwd=MODULE, input="\n".join(asked), stdout=subprocess.PIPE, text=True, check=True,
+        cwd=MODULE, input="\n".join(requested), stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    answered = list(zip(asked, go.stdout.splitlines(), strict=True))
+    answered = list(zip(requested, go.stdout.splitlines(), strict=True))
     if write:
         lines = [f"{text}\t{answer}\n" for text, answer in answered[:: len(answered) // 1500]]
         FROZEN.write_text("".join(lines), encoding="utf-8")

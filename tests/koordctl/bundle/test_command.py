@@ -239,7 +239,7 @@ PARTS = ("koordlet", "koord-manager", "koord-scheduler", "koord-admission")
 
 
 def pod(name, *, ready=True, restarts=0, sidecars=()):
-    sides, statuses = ([{"name": each, "restartCount": restarts} for each in names] for names in (sidecars, ["main"]))
+    sides, statuses = ([{"name": item, "restartCount": restarts} for item in names] for names in (sidecars, ["main"]))
     conditions = [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": str(ready)}]
     return {"metadata": {"name": name}, "status": {"initContainerStatuses": sides, "containerStatuses": statuses,
                                                 "conditions": conditions}}  # fmt: skip

@@ -241,8 +241,8 @@ def results(nodes=(), parts=None, unread=(), required=(), dropped=(), **more):
     all_nodes = None if nodes is None else tuple(nodes)
     snapshot = FleetSnapshot(NOW, "https://x", all_nodes, found, tuple(unread), **of_snapshot)
     return {
-        each.kind.code: (each.verdict.value, each.text)
-        for each in installed.results(CheckInputs(snapshot, **of_check), required, dropped)
+        item.kind.code: (item.verdict.value, item.text)
+        for item in installed.results(CheckInputs(snapshot, **of_check), required, dropped)
     }
 
 
@@ -286,8 +286,8 @@ def test_the_oldest_kubernetes_is_new_enough(version, verdict):
     ],
 )
 def test_a_mid_pod_may_wait_for_five_minutes(waiting, text):
-    found = results(pending_pods=waiting)["MidPodsWait"]
-    assert found == (("warning", text) if text else ("passed", "no Mid pod waits for a node for more than 5 minutes"))
+    result = results(pending_pods=waiting)["MidPodsWait"]
+    assert result == (("warning", text) if text else ("passed", "no Mid pod waits for a node for more than 5 minutes"))
 
 
 def classes(**values):
@@ -388,7 +388,7 @@ def test_a_leader_renews_its_lease_between_two_reads(leader, renewed, again, ver
 @pytest.mark.parametrize(("interval", "limit"), [(None, 180.0), (60.0, 180.0), (61.0, 183.0), (300.0, 900.0)])
 def test_a_sample_is_fresh_up_to_its_limit(interval, limit):
     given = [NodeState("n1", sample_age_seconds=age, report_interval_seconds=interval) for age in (limit, limit + 1)]
-    assert [checks.is_fresh(each) for each in given] == [True, False]
+    assert [checks.is_fresh(item) for item in given] == [True, False]
     assert not checks.is_fresh(NodeState("n1", report_interval_seconds=interval))
 
 
@@ -448,9 +448,9 @@ def test_a_configuration_that_is_applied_passes(text, verdict):
 )
 def test_a_lost_configuration_fails_while_mid_pods_run(mid_requests, verdict):
     outcome = evaluation.evaluate(None, {"colocation_config": "{}"}, exists=True)
-    found = results([NodeState("n1", mid_requests=mid_requests)], outcome=outcome)
-    assert found["ColocationConfigAbsent"][0] == verdict
-    assert "want the key colocation-config" in found["ColocationConfigAbsent"][1]
+    result = results([NodeState("n1", mid_requests=mid_requests)], outcome=outcome)
+    assert result["ColocationConfigAbsent"][0] == verdict
+    assert "want the key colocation-config" in result["ColocationConfigAbsent"][1]
 
 
 OF_NODES = {"SampleTooOld", "NeverReported", "NodeMetricMissing", "CalculatedWithoutPrediction", "NoConfiguration"}

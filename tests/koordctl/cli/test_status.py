@@ -78,11 +78,11 @@ def test_each_finding_has_its_severity_its_code_and_below_it_what_to_do():
     nodes = (node("a", 1, has_report=False, reason="NeverReported"),)
     parts = {"koordlet": part(2, 1), "koord-scheduler": part(1, 1, "0.1.0")}
     given = snapshot(nodes, workloads=parts, leader="")
-    wanted, made = checks.find(checks.results(given)), status.answer(given)
-    assert len({each.kind.severity for each in wanted}) == 2
+    expected, made = checks.find(checks.results(given)), status.answer(given)
+    assert len({each.kind.severity for each in expected}) == 2
     table = made.tables[2]
     assert [column.title for column in table.columns] == ["SEVERITY", "CODE", "FINDING, AND WHAT TO DO"]
-    for number, each in enumerate(wanted):
+    for number, each in enumerate(expected):
         is_error = each.kind.severity == "error"
         fix = each.fix.replace("NAMESPACE", "suite")
         assert table.rows[2 * number] == ("✘ ERROR" if is_error else "! WARN", each.kind.code, each.sentence)
@@ -90,8 +90,8 @@ def test_each_finding_has_its_severity_its_code_and_below_it_what_to_do():
         found = made.data.findings[number]
         assert (found.code, found.severity, found.sentence) == (each.kind.code, each.kind.severity, each.sentence)
         assert (found.objects, found.fix, found.page) == (list(each.objects), fix, each.kind.page)
-    assert table.styles == [style for each in wanted for style in (each.kind.severity.value, "")]
-    assert made.names == [f"finding/{each.kind.code}" for each in wanted]
+    assert table.styles == [style for each in expected for style in (each.kind.severity.value, "")]
+    assert made.names == [f"finding/{each.kind.code}" for each in expected]
     assert (made.exit_code, "; ".join(made.tail[1:])) == (0, made.data.checks)
     assert made.data.checks.startswith("10 checks, 3 failed, 1 warning; not made: ")
     assert "NAMESPACE" not in str(made.data.findings)

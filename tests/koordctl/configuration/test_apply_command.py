@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
 def apply(tmp_path, capsys, monkeypatch):
     """Return what applies a document to a cluster in memory, and returns exit code, ConfigMap, output and errors."""
 
-    async def run(wanted, *words, before=BEFORE, answered="y", **refusals):
+    async def run(expected, *words, before=BEFORE, answered="y", **refusals):
         async with cluster.running() as server:
             metadata = {"labels": {"managed-by": "Helm"}, "annotations": {"meta.helm.sh/release-name": "a", "b": "c"}}
             server.add("configmaps", {"metadata": {"name": LAST_GOOD, **metadata}, "data": {KEY: BEFORE}}, NAMESPACE)
@@ -33,7 +33,7 @@ def apply(tmp_path, capsys, monkeypatch):
             for method, refusal in refusals.items():
                 server.refuse[method, "configmaps"] = refusal
             file, kubeconfig = tmp_path / "wanted.json", tmp_path / "kubeconfig"
-            file.write_text(wanted)
+            file.write_text(expected)
             context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
             clusters = [{"name": "c", "cluster": {"server": server.connection().server}}]
             users = [{"name": "u", "user": {"token": "t"}}]

@@ -52,7 +52,7 @@ COUNT = {"action": "Count", "onPodConditions": [{"type": "Other"}, {"type": "Dis
 
 @pytest.mark.parametrize("kind", ["Job", "CronJob"])
 @pytest.mark.parametrize(
-    ("rules", "restart", "wanted", "advice"),
+    ("rules", "restart", "expected", "advice"),
     [
         (None, "Never", [IGNORE], 0),
         ([], "Never", [IGNORE], 0),
@@ -62,16 +62,16 @@ COUNT = {"action": "Count", "onPodConditions": [{"type": "Other"}, {"type": "Dis
         (None, "OnFailure", None, 1),
     ],
 )
-def test_a_job_of_mid_pods_takes_no_eviction_for_a_failure(kind, rules, restart, wanted, advice):
+def test_a_job_of_mid_pods_takes_no_eviction_for_a_failure(kind, rules, restart, expected, advice):
     def job_of(made):
         return made["spec"]["jobTemplate"]["spec"] if kind == "CronJob" else made["spec"]
 
-    given = workload(kind, {**SPEC, "restartPolicy": restart})
+    manifest = workload(kind, {**SPEC, "restartPolicy": restart})
     if rules is not None:
-        job_of(given)["podFailurePolicy"] = {"rules": rules}
-    result = objects.convert(given, OPTIONS)
+        job_of(manifest)["podFailurePolicy"] = {"rules": rules}
+    result = objects.convert(manifest, OPTIONS)
     (made,) = result.objects
-    assert job_of(made).get("podFailurePolicy") == (wanted and {"rules": wanted})
+    assert job_of(made).get("podFailurePolicy") == (expected and {"rules": expected})
     assert spec_of(made)["containers"][0]["resources"] == LIMITED
     assert [text for text in result.advice if "seen OnFailure, want Never" in text] == result.advice
     assert len(result.advice) == advice
@@ -105,9 +105,9 @@ def test_other_objects_stay(given):
     ],
 )
 def test_a_kind_that_is_not_known_stays_and_is_named_where_it_has_mid_pods(spec):
-    given = {"kind": "Other", "metadata": {"name": "w", "namespace": "n"}, "spec": spec}
-    result = objects.convert(given, OPTIONS)
-    assert result.objects == [given]
+    manifest = {"kind": "Other", "metadata": {"name": "w", "namespace": "n"}, "spec": spec}
+    result = objects.convert(manifest, OPTIONS)
+    assert result.objects == [manifest]
     (text,) = result.advice
     assert text.startswith("Other n/w: names a Mid class and stays as it is")
 

@@ -237,6 +237,6 @@ def test_only_a_label_of_koordinator_makes_the_cpus_of_a_guaranteed_pod_exclusiv
 
 def test_an_unreadable_amount_is_not_charged_and_hides_nothing_else_of_its_pod():
     odd = {"cpu": "2".zfill(65), "memory": "1e30", "kubernetes.io/mid-cpu": "x", "kubernetes.io/mid-memory": "5e0003"}
-    found = pods_on_node.describe(pod(containers=[{"name": "c", "resources": {"requests": odd, "limits": odd}}]))
-    assert (found.cpu_request_millis, found.memory_request_bytes) == (2000, 0)
-    assert (found.mid_cpu_request_millis, found.mid_memory_request_bytes) == (0, 5000)
+    result = pods_on_node.describe(pod(containers=[{"name": "c", "resources": {"requests": odd, "limits": odd}}]))
+    assert (result.cpu_request_millis, result.memory_request_bytes) == (2000, 0)
+    assert (result.mid_cpu_request_millis, result.mid_memory_request_bytes) == (0, 5000)

@@ -333,5 +333,5 @@ async def test_the_conditions_of_the_last_report_are_read_back_and_odd_ones_cost
     async with apiserver.running() as server:
         script(server, metrics=[metric])
         async with watching(server, all_synced) as view:
-            assert [each.to_wire()["lastTransitionTime"] for each in view.conditions] == ([since] if since else [])
+            assert [item.to_wire()["lastTransitionTime"] for item in view.conditions] == ([since] if since else [])
             assert view.generation == 2

@@ -37,8 +37,8 @@ def test_usage_of_new_and_ended_pods_counts_as_that_of_the_system(missing):
     some = samples(web=1.0, static=0.5, mid=1.25, hidden=0.5, batch=0.25)
     some = {key: sample for key, sample in some.items() if key not in missing}
     mid = limited("mid", 1000), limited("hidden", 1000)
-    found = node_usage.from_samples(some, members(*mid, batch, bound_pod("web")))
-    assert found == CoresByPart(8.0, 1.5, 4.5)
+    result = node_usage.from_samples(some, members(*mid, batch, bound_pod("web")))
+    assert result == CoresByPart(8.0, 1.5, 4.5)
 
 
 def used(cores):

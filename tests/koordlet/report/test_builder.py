@@ -57,11 +57,11 @@ async def test_a_status_is_built_only_to_be_sent(node, monkeypatch):
 
 def test_a_condition_of_the_last_report_keeps_its_time_over_a_restart_while_its_status_lasts(node):
     node.run(60)
-    old = [{**each, "lastTransitionTime": "2020-01-01T00:00:00Z"} for each in node.report()["conditions"]]
+    old = [{**item, "lastTransitionTime": "2020-01-01T00:00:00Z"} for item in node.report()["conditions"]]
     old[1]["status"] = "Unknown"
-    node.cluster.conditions = [node_metric.NodeMetricCondition.model_validate(each) for each in old]
-    kept = [each["lastTransitionTime"] == "2020-01-01T00:00:00Z" for each in node.report()["conditions"]]
-    assert kept == [index != 1 for index in range(len(old))]
+    node.cluster.conditions = [node_metric.NodeMetricCondition.model_validate(item) for item in old]
+    remaining = [item["lastTransitionTime"] == "2020-01-01T00:00:00Z" for item in node.report()["conditions"]]
+    assert remaining == [index != 1 for index in range(len(old))]
 
 
 def test_what_is_wrong_with_the_spec_is_a_condition(node):

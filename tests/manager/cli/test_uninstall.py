@@ -233,7 +233,7 @@ async def test_a_tenant_that_holds_up_the_restoration_holds_up_no_node(server, m
     server.add("pods", lowered_pod("slow"), "shop")
     server.refuse["PATCH", "pods"] = cluster.Refusal(500, "InternalError", message="a webhook of the tenant")
     assert await run(server, restore_limits=True, timeout_seconds=6) == 0
-    assert not any(MID[0] in each["status"]["capacity"] for each in server.all("nodes"))
+    assert not any(MID[0] in item["status"]["capacity"] for item in server.all("nodes"))
     assert "some Mid pods keep lowered CPU limits" in caplog.text
 
 

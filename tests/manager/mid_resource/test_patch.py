@@ -67,9 +67,9 @@ def test_refreshes_after_the_period_or_without_a_recorded_write(status_of_node, 
 @pytest.mark.parametrize("action", [Action.CALCULATE, Action.KEEP])
 @pytest.mark.parametrize("reason", [Reason.CALCULATED, Reason.NO_PREDICTION, Reason.AWAITING_FIRST_REPORT])
 def test_a_reason_is_written_when_it_changes(action, reason):
-    known = patch.make_status(Reason.CALCULATED, NOW, last_usable=NOW)
+    recorded = patch.make_status(Reason.CALCULATED, NOW, last_usable=NOW)
     expected = None if reason is Reason.CALCULATED else PatchReason.EXPLANATION
-    assert cause(Target(values(1_000), reason), published(1_000), known, action) is expected
+    assert cause(Target(values(1_000), reason), published(1_000), recorded, action) is expected
 
 
 def test_an_ended_pod_of_the_floor_leaves_no_room_for_a_new_one():

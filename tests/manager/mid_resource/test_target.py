@@ -353,15 +353,15 @@ async def test_no_text_of_a_tenant_delays_the_withdrawal(world, text):
 
 
 async def test_mid_pods_with_an_unknown_amount_keep_what_is_left_of_the_last_floor(world):
-    known, *unknown = [
+    readable, *unknown = [
         msgspec.convert(tenant_pod(name, {MID[0]: cpu, MID[1]: "100"}), type=pods.Pod)
         for name, cpu in (("a", "300"), ("b", "1e30"), ("c", "x"))
     ]
-    assert target.summed([known, *unknown], (), {MID[0]: 1000, MID[1]: 50}).requests().mid == {
+    assert target.summed([readable, *unknown], (), {MID[0]: 1000, MID[1]: 50}).requests().mid == {
         MID[0]: 1000,
         MID[1]: 300,
     }
-    assert target.summed([known, *unknown], (), {MID[0]: 200}).requests().mid == {MID[0]: 300, MID[1]: 300}
+    assert target.summed([readable, *unknown], (), {MID[0]: 200}).requests().mid == {MID[0]: 300, MID[1]: 300}
 
 
 async def test_an_unknown_amount_of_a_prod_pod_leaves_nothing_unallocated(world):
@@ -383,6 +383,6 @@ async def test_a_list_keeps_of_a_huge_pod_what_decides(world, spec):
     pod = tenant_pod("huge", {MID[0]: "1.0e3"})
     pod["spec"]["containers"] += spec["containers"]
     world.server.add("pods", pod, NAMESPACE)
-    (found,) = await target.bound_pods(world.api, "n1", pods.Pod)
-    assert pods.requests(found.spec) == {MID[0]: 1000}
-    assert len(msgspec.json.encode(found)) < 1000
+    (result,) = await target.bound_pods(world.api, "n1", pods.Pod)
+    assert pods.requests(result.spec) == {MID[0]: 1000}
+    assert len(msgspec.json.encode(result)) < 1000

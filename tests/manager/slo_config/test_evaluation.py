@@ -24,15 +24,15 @@ def test_an_invalid_document_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    "given", [None, {}, {"colocation_config": '{"enable": true}'}, *map(data, ("", " \n", "{}", '{"enable": null}'))]
+    "values", [None, {}, {"colocation_config": '{"enable": true}'}, *map(data, ("", " \n", "{}", '{"enable": null}'))]
 )
-def test_an_absent_config_map_or_key_and_a_document_without_a_key_change_nothing(given):
+def test_an_absent_config_map_or_key_and_a_document_without_a_key_change_nothing(values):
     before = evaluation.evaluate(None, data({"enable": True}), exists=True).configuration
-    outcome = evaluation.evaluate(before, given, exists=given is not None)
-    assert outcome.state is (State.CONFIG_MAP_ABSENT if given is None else State.KEY_ABSENT)
+    outcome = evaluation.evaluate(before, values, exists=values is not None)
+    assert outcome.state is (State.CONFIG_MAP_ABSENT if values is None else State.KEY_ABSENT)
     assert (outcome.configuration, outcome.changed) == (before, False)
     assert evaluation.reason(outcome) == "ColocationConfigAbsent"
-    assert bool(outcome.problems) is ("colocation_config" in (given or {})), "a key that looks like it"
+    assert bool(outcome.problems) is ("colocation_config" in (values or {})), "a key that looks like it"
 
 
 def test_without_an_earlier_one_only_a_document_is_a_configuration():

@@ -93,8 +93,8 @@ def test_colocation_is_off_where_no_agent_can_run_unless_an_entry_or_the_node_se
     assert node(cluster, virtual).layers[-1].name == f"label {label[0]}={label[1]}"
     assert node(cluster, virtual, annotation='{"enable": true}').enabled
     assert node(configured(enable=True, nodeConfigs=[entry]), virtual).enabled
-    known = strategy.Strategies(cluster)
-    assert [known.merged(labels, {}).enabled for labels in (other, virtual, {}, virtual)] == [True, False, True, False]
+    strategies = strategy.Strategies(cluster)
+    assert [strategies.merged(labels, {}).enabled for labels in (other, virtual, {}, virtual)] == [True, False] * 2
 
 
 def test_an_invalid_annotation_is_reported_and_lower_layers_stay():

@@ -259,9 +259,11 @@ items:
 
 
 def test_the_configuration_in_a_manifest_is_found_by_its_kind():
-    (found,) = checking.check(MANIFEST)
-    assert (found.where, found.result.effective) == ("data[config]", None)
-    assert found.result.problems == ["profiles[0].pluginConfig[0].args.usageThresholds.cpu: seen 65.5, want an integer"]
+    (checked,) = checking.check(MANIFEST)
+    assert (checked.where, checked.result.effective) == ("data[config]", None)
+    assert checked.result.problems == [
+        "profiles[0].pluginConfig[0].args.usageThresholds.cpu: seen 65.5, want an integer"
+    ]
 
 
 @pytest.mark.parametrize("kind", ["Secret", "Namespace"])
@@ -291,19 +293,19 @@ def test_whole_numbers_are_taken_as_kube_scheduler_takes_them():
           resourceWeights: {cpu: 1.0, memory: 0o2}
           usageThresholds: {cpu: 6.5e1}
     """
-    (found,) = checking.check(text)
-    assert found.result.problems == []
-    args = found.result.effective["pluginConfig"][0]["args"]
+    (checked,) = checking.check(text)
+    assert checked.result.problems == []
+    args = checked.result.effective["pluginConfig"][0]["args"]
     assert args["nodeMetricExpirationSeconds"] == 300
     assert (args["resourceWeights"], args["usageThresholds"]["cpu"]) == ({"cpu": 1, "memory": 2}, 65)
 
 
 @pytest.mark.parametrize("number", ["65.5", "1e21", "1e-1", ".inf", '"65"'])
 def test_a_number_that_is_not_whole_is_refused(number):
-    (found,) = checking.check(
+    (checked,) = checking.check(
         f"pluginConfig: [{{name: LoadAwareScheduling, args: {{usageThresholds: {{cpu: {number}}}}}}}]"
     )
-    assert found.result.problems[0].startswith("pluginConfig[0].args.usageThresholds.cpu: seen ")
+    assert checked.result.problems[0].startswith("pluginConfig[0].args.usageThresholds.cpu: seen ")
 
 
 @pytest.mark.parametrize(

@@ -54,16 +54,18 @@ def test_g8_a_node_with_unchanged_values_for_ten_minutes_is_frozen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu_percent", "memory_percent", "kept"),
+    ("cpu_percent", "memory_percent", "remaining"),
     [(0.0, 0.0, []), (5.0, 0.0, ["CPU"]), (0.0, 5.0, ["CPU", "Memory"]), (0.0, None, ["CPU"])],
 )
-def test_a_running_node_uses_memory_so_zero_is_absent_and_a_cpu_of_zero_beside_it(cpu_percent, memory_percent, kept):
+def test_a_running_node_uses_memory_so_zero_is_absent_and_a_cpu_of_zero_beside_it(
+    cpu_percent, memory_percent, remaining
+):
     metrics = [cpu(cpu_percent, "Latest")]
     if memory_percent is not None:
         metrics.append(cpu(memory_percent, "Latest", kind="Memory"))
-    analysed = analyse({"n": NodeMetrics(metrics)}, expected=("n",) if not kept else ())
-    assert [metric.type for metric in analysed.nodes["n"].metrics] == kept
-    dropped = len(metrics) - len(kept)
+    analysed = analyse({"n": NodeMetrics(metrics)}, expected=("n",) if not remaining else ())
+    assert [metric.type for metric in analysed.nodes["n"].metrics] == remaining
+    dropped = len(metrics) - len(remaining)
     assert kinds(analysed)[:dropped] == [AnomalyKind.ZERO] * dropped
 
 

@@ -293,6 +293,6 @@ def test_a_mid_pod_gains_nothing_by_the_text_of_its_amount(text):
     document["metadata"] |= {"uid": "odd", "namespace": "t"}
     document["spec"]["containers"] = [{"name": "c", "resources": {"requests": {names.MID_CPU: text, "memory": "x"}}}]
     odd = msgspec.convert(document, type=pods.EvictablePod)
-    (found,) = pods.node_pods([odd], "node", {"t/odd": 7}, [Trigger.MID_CPU]).staying
-    assert (found.protected, found.memory_over, pods.keeper([odd], "node")) == ("", 7, "")
-    assert order(found, candidate("plain", 1000)) == ["odd", "plain"]
+    (result,) = pods.node_pods([odd], "node", {"t/odd": 7}, [Trigger.MID_CPU]).staying
+    assert (result.protected, result.memory_over, pods.keeper([odd], "node")) == ("", 7, "")
+    assert order(result, candidate("plain", 1000)) == ["odd", "plain"]

@@ -48,8 +48,8 @@ async def test_a_namespace_that_takes_its_right_back_costs_no_other_one(short):
         await short.report(calculated=(6000, 10_000))
         predictors.append(short.server.get("nodemetrics", "n1")["spec"]["predictPolicy"]["predictor"])
     assert predictors == ["calibrated", "calibrated", "max"]
-    named = [each for each in short.server.all("events") if each["reason"] == "MidEvictionNotAllowed"]
-    assert [each["involvedObject"]["kind"] for each in named] == ["ConfigMap"] * 2
+    named = [item for item in short.server.all("events") if item["reason"] == "MidEvictionNotAllowed"]
+    assert [item["involvedObject"]["kind"] for item in named] == ["ConfigMap"] * 2
     assert "pods/eviction in aaa: Mid pods there are not evicted" in named[0]["message"]
 
 

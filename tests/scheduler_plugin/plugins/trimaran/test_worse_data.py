@@ -87,10 +87,10 @@ async def scores(
         for placed in running:
             cluster.place(node, placed, age_seconds=3600)
     parts = cluster.parts
-    known = {name: KnownNode(4000, 8 * 2**30, addresses=(address,)) for name, address in ADDRESSES.items()}
-    series = PrometheusProvider(Reach("http://prometheus", dict, 5.0), QUERIES, lambda: known, NodeNames())
+    nodes = {name: KnownNode(4000, 8 * 2**30, addresses=(address,)) for name, address in ADDRESSES.items()}
+    series = PrometheusProvider(Reach("http://prometheus", dict, 5.0), QUERIES, lambda: nodes, NodeNames())
     series._prometheus = PrometheusClient(server)
-    agents = NodeMetricProvider(parts.cluster.reports, lambda: known, parts.cluster.resources)
+    agents = NodeMetricProvider(parts.cluster.reports, lambda: nodes, parts.cluster.resources)
     watcher = Watcher([series, agents], cluster.windows, clock=lambda: now[0], expected=lambda: list(ADDRESSES))
     for answers in history:
         now[0], server.round = answers.at, answers
