@@ -114,15 +114,19 @@ def _mid_cpu(server: cluster.Cluster) -> int:
 
 def main() -> int:
     """Print the path and its counts; return 1 where a bound is exceeded."""
-    path, again = asyncio.run(measure()), set(asyncio.run(measure()))
-    path = [line for line in path if line in again]  # a timer that ends meanwhile is not of the path
-    files = list(dict.fromkeys(line.partition(":")[0] for line in path))
+    path = asyncio.run(measure())
+    for _ in range(4):
+        again = set(asyncio.run(measure()))
+        path = [line for line in path if line in again]  # a timer that ends meanwhile is not of the path
+        files = list(dict.fromkeys(line.partition(":")[0] for line in path))
+        if is_short := len(files) <= MOST_FILES and len(path) <= MOST_FUNCTIONS:
+            break  # on a busy machine a timer may end in each measurement
     if "--list" in sys.argv:
         print(*path, sep="\n")
     print(
         f"report to PATCH: {len(files)} files (at most {MOST_FILES}), {len(path)} functions (at most {MOST_FUNCTIONS})"
     )
-    return 0 if len(files) <= MOST_FILES and len(path) <= MOST_FUNCTIONS else 1
+    return 0 if is_short else 1
 
 
 if __name__ == "__main__":
