@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import yaml
 
+from api_types.kubernetes import yaml_text
 from apiserver_client import connection, errors
 
 if TYPE_CHECKING:  # loaded with the first kubeconfig: a pod has none
@@ -71,7 +72,7 @@ def _read(path: Path) -> _File:
 
     path = path.expanduser().absolute()
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml_text.load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise errors.NoCredentials(f"cannot read the kubeconfig {path}: {error}") from error
     except yaml.YAMLError as error:

@@ -17,6 +17,7 @@ import pydantic
 import yaml
 from pydantic_core import PydanticUndefined
 
+from api_types.kubernetes import yaml_text
 from api_types.wire_model import without_credentials
 from component_base import logs
 
@@ -128,7 +129,7 @@ def _file_values(file_name: str | None) -> dict[str, Any]:
     if not file_name:
         return {}
     try:
-        content = yaml.safe_load(Path(file_name).read_text(encoding="utf-8"))
+        content = yaml_text.load(Path(file_name).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError([f"cannot read the settings file {file_name}: {error}"]) from error
     except yaml.YAMLError as error:

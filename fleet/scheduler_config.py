@@ -44,14 +44,14 @@ class SchedulerConfig(NamedTuple):
 def read(text: str) -> SchedulerConfig:
     """Read a document: a profile, or a whole KubeSchedulerConfiguration."""
     try:
-        (document,) = list(yaml_text.load_all(text)) or [None]
+        document = yaml_text.load(text)
         if document is None:
             return SchedulerConfig()
         profile = _profile(document)
         quotas = _args(profile, _QUOTAS)
         default = Amounts(*quota.from_document(quotas.get("defaultQuota") or {}))
         return SchedulerConfig(default, _usage_limits(profile), quotas.get("namespaceQuotas") is not False)
-    except (yaml.YAMLError, ValueError, RecursionError, quota.MalformedQuota, AttributeError, TypeError, LookupError):
+    except (yaml.YAMLError, ValueError, quota.MalformedQuota, AttributeError, TypeError, LookupError):
         return SchedulerConfig()
 
 

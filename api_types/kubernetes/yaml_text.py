@@ -62,7 +62,7 @@ def nodes(text: str) -> Iterator[yaml.Node]:
 
 
 def load_all(text: str) -> Iterator[Any]:
-    """Yield the values of the documents. Raises as `nodes`, and ValueError for an impossible date."""
+    """Yield the values of the documents. Raises yaml.YAMLError, TooManyAliases included."""
     loader = _Loader(text)
     try:
         while loader.check_node():
@@ -70,8 +70,18 @@ def load_all(text: str) -> Iterator[Any]:
             if node is not None:
                 _check(node)
                 yield loader.construct_document(node)
+    except (ValueError, RecursionError) as error:  # the first for an impossible date or number
+        raise yaml.YAMLError("too many levels" if isinstance(error, RecursionError) else str(error)) from error
     finally:
         loader.dispose()
+
+
+def load(text: str) -> Any:
+    """Return the value of the one document of a text, None for an empty one. Raises yaml.YAMLError."""
+    values = list(load_all(text))
+    if len(values) > 1:
+        raise yaml.YAMLError(f"it has {len(values)} documents, want one")
+    return values[0] if values else None
 
 
 def _check(root: yaml.Node) -> None:

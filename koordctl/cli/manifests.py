@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
@@ -14,9 +14,6 @@ from api_types.colocation import document as colocation_document
 from api_types.kubernetes import yaml_text
 from koordctl.cli import command
 from manager.slo_config import evaluation
-
-_BROKEN: Final = (yaml.YAMLError, ValueError, RecursionError)
-"""Exceptions of PyYAML: the second for an impossible date, the third for too deep nesting."""
 
 
 def read(file: str) -> str:
@@ -42,7 +39,7 @@ def _document(file: str) -> str:
         manifests = list(_objects(text))
     except yaml_text.TooManyAliases as error:
         raise command.WrongUsage(f"{file}: {error}") from error
-    except _BROKEN:
+    except yaml.YAMLError:
         return text  # broken as JSON too; the reader of the document reports the place
     for manifest in manifests:
         data = manifest.get("data")
@@ -59,7 +56,7 @@ def evaluate(file: str) -> evaluation.ConfigOutcome:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a YAML or JSON text, those of a List one by one. Raises the exceptions of `_BROKEN`."""
+    """Yield the objects of a YAML or JSON text, those of a List one by one. Raises yaml.YAMLError."""
     for document in yaml_text.load_all(text):
         if isinstance(document, dict):
             items = document.get("items") if str(document.get("kind", "")).endswith("List") else None

@@ -81,10 +81,8 @@ def _contents(text: str) -> Iterator[Any]:
     """Yield the objects of a text, those of a List one by one. Raises NotADocument."""
     try:
         contents = [loader.as_json(document) for document in yaml_text.load_all(text) if document is not None]
-    except (yaml.YAMLError, ValueError) as error:
+    except yaml.YAMLError as error:
         raise NotADocument(f"is not YAML: {error}") from error
-    except RecursionError as error:
-        raise NotADocument(loader.TOO_DEEP) from error
     for content in contents:
         items = content.get("items") if _kind(content).endswith("List") else None
         yield from items if isinstance(items, list) else [content]

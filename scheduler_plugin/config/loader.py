@@ -60,7 +60,6 @@ def with_models(args: PeaksArgs, environ: Mapping[str, str] = os.environ) -> Pea
     return args.model_copy(update={"node_power_model": models})
 
 
-TOO_DEEP: Final = "is nested too deeply, or contains itself by an alias: want a kube-scheduler profile"
 _LARGEST_WITHOUT_EXPONENT: Final = 1e21
 """From here on Go writes an exponent into JSON, and no integer reads it."""
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
@@ -116,16 +115,12 @@ def load(file_name: str | None) -> PluginConfiguration:
 def read(file_name: str) -> Any:
     """Return the one document of a file, an empty one where there is none. Raises InvalidConfiguration."""
     try:
-        documents = list(yaml_text.load_all(Path(file_name).read_text(encoding="utf-8"))) or [{}]
+        document = yaml_text.load(Path(file_name).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfiguration([f"cannot read the configuration {file_name}: {error}"]) from error
     except yaml.YAMLError as error:
         raise InvalidConfiguration([f"the configuration {file_name} is not YAML: {error}"]) from error
-    except RecursionError as error:
-        raise InvalidConfiguration([f"the configuration {file_name} {TOO_DEEP}"]) from error
-    if len(documents) > 1:
-        raise InvalidConfiguration([f"the configuration {file_name} has {len(documents)} documents, want one"])
-    return as_json({} if documents[0] is None else documents[0])
+    return as_json({} if document is None else document)
 
 
 def as_json(value: Any) -> Any:

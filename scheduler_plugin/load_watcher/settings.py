@@ -14,6 +14,7 @@ from typing import Any, Final
 import pydantic
 import yaml
 
+from api_types.kubernetes import yaml_text
 from component_base import listening, settings
 from scheduler_plugin.load_watcher.providers import provider, provider_spec
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
@@ -106,7 +107,7 @@ def _spec_from_environment(name: str, environ: Mapping[str, str]) -> ProviderSpe
 
 def _from_file(file: str) -> list[ProviderSpec]:
     try:
-        document: Any = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+        document: Any = yaml_text.load(Path(file).read_text(encoding="utf-8"))
         return pydantic.TypeAdapter(list[ProviderSpec]).validate_python(document)
     except (OSError, UnicodeDecodeError) as error:
         raise settings.SettingsError([f"cannot read the providers in {file}: {error}"]) from error

@@ -40,7 +40,8 @@ def test_all_problems_are_reported_at_once_with_their_origin(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted"), [("[1]", "want a mapping"), ("{", "is not YAML"), (None, "cannot read the settings file")]
+    ("content", "wanted"),
+    [("[1]", "want a mapping"), ("at: 2026-13-01", "is not YAML"), (None, "cannot read the settings file")],
 )
 def test_names_an_unusable_file(tmp_path, content, wanted):
     file = tmp_path / "settings.yaml"

@@ -1,6 +1,7 @@
 """Reading YAML: aliases that expand to more values than a program can visit are refused before there are values."""
 
 import pytest
+import yaml
 
 from api_types.kubernetes import yaml_text
 
@@ -13,6 +14,12 @@ def test_aliases_that_expand_to_too_many_values_are_refused(text):
     for read in (yaml_text.load_all, yaml_text.nodes):
         with pytest.raises(yaml_text.TooManyAliases, match="want the values written out"):
             list(read(text))
+
+
+@pytest.mark.parametrize("text", ["at: 2026-13-01", f"count: {'9' * 5000}", "count: 0x_", "a: " + "[" * 3000])
+def test_whatever_cannot_be_read_is_one_kind_of_error(text):
+    with pytest.raises(yaml.YAMLError):
+        yaml_text.load(text)
 
 
 def test_other_aliases_and_any_number_of_written_values_are_read():

@@ -64,9 +64,12 @@ def test_refuses_a_document_of_another_shape(document):
     assert problems(document)
 
 
-def test_the_process_does_not_start_without_its_configuration_file(capsys):
+def test_the_process_does_not_start_without_its_configuration_file(capsys, tmp_path):
     assert program.main(["run", "--config", "/nowhere/policies.yaml"]) == 2
     assert "cannot read the configuration /nowhere/policies.yaml" in capsys.readouterr().err
+    (tmp_path / "policies.yaml").write_text("since: 2026-13-01")
+    assert program.main(["run", "--config", f"{tmp_path}/policies.yaml"]) == 2
+    assert "policies.yaml is not YAML: month must be in 1..12" in capsys.readouterr().err
 
 
 def selection(**points):

@@ -63,7 +63,7 @@ def test_a_providers_file_has_the_keys_of_metric_provider(tmp_path: Path) -> Non
         ("- type: InfluxDB", "address is not set, and InfluxDB needs it"),
         ("- {type: NodeMetric, adress: x}", "0.adress: Extra inputs are not permitted"),
         ("type: NodeMetric", "the document: Input should be a valid list"),
-        ("- [", "are not YAML"),
+        ("- since: 2026-13-01", "are not YAML"),
         ("[]", "lists no provider, want at least one"),
     ],
 )
