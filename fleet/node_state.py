@@ -193,7 +193,7 @@ def _own_limits(node: store.StoredNode) -> Mapping[str, float] | None:
         document = json.loads(pods.annotation_map(node.metadata).get(names.ANNOTATION_USAGE_THRESHOLDS, "{}"))
         limits = {key.lower(): value for key, value in document.items()}.get("usagethresholds")
         if limits and all(isinstance(limit, int) for limit in limits.values()):
-            return dict(limits)
+            return {resource: limits[resource] for resource in (names.CPU, names.MEMORY) if resource in limits}
     return None
 
 

@@ -81,7 +81,7 @@ async def test_a_cluster_that_works_is_told_by_the_number_of_checks():
 
 
 OFF = json.dumps({"enable": False})
-OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 0}}'}
+OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 0, "ephemeral-storage": 9}}'}
 
 
 @pytest.mark.parametrize(
