@@ -90,9 +90,9 @@ def _panel(panel: Panel, matchers: Sequence[str]) -> Any:
     drawing = _drawn(panel.kind)
     drawing.title(panel.title).description(panel.description).unit(panel.unit).datasource(_DATASOURCE)
     drawing.span(panel.width).height(panel.height)
-    for index, query in enumerate(panel.queries):
-        target = prometheus.Dataquery().expr(selected(query.expression, *matchers)).ref_id(chr(ord("A") + index))
-        target.legend_format(query.legend or "__auto")
+    for index, (legend, query) in enumerate(panel.queries.items()):
+        target = prometheus.Dataquery().expr(selected(query, *matchers)).ref_id(chr(ord("A") + index))
+        target.legend_format(legend or "__auto")
         if panel.kind is Kind.TABLE:
             target.format(PromQueryFormat.TABLE).instant()
         drawing.with_target(target)
