@@ -60,8 +60,7 @@ def _scheduler_plugin(registry: CollectorRegistry, _folder: Path) -> None:
     parts = Parts(loader.parse({}), assumed_ttl_seconds=120.0)
     for collector in parts.collectors():
         registry.register(collector)
-    watches = {"pods": watching.WatchState()}
-    metrics.register_state(registry, parts.cluster.counts, watches, blindness=str, unfiltered_pods=int)
+    registry.register(metrics.StateCollector(parts.cluster, {"pods": watching.WatchState()}))
     metrics.RequestMetrics(registry)
 
 

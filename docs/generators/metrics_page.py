@@ -77,13 +77,7 @@ def scheduler_plugin_registry() -> CollectorRegistry:
     parts = Parts(loader.parse(with_measurements), assumed_ttl_seconds=120.0)
     for collector in parts.collectors():
         registry.register(collector)
-    extender_metrics.register_state(
-        registry,
-        parts.cluster.counts,
-        {"pods": watching.WatchState()},
-        blindness=str,
-        unfiltered_pods=int,
-    )
+    registry.register(extender_metrics.StateCollector(parts.cluster, {"pods": watching.WatchState()}))
     extender_metrics.RequestMetrics(registry)
     registry.register(FallbackCollector(parts.measured[0], parts.vectors, time.time))
     return registry

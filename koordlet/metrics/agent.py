@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from apiserver_client.watching import WatchState
+from component_base.metric_families import counter, gauge
 from koordlet.cluster.pods import ClusterState
 from koordlet.influxdb_exporter.exporter import InfluxDbExporter
 from koordlet.prediction.checkpointer import Checkpointer
@@ -103,17 +104,13 @@ class AgentCollector(Collector):
         yield from self._watches()
 
     def _usage(self) -> Iterator[Metric]:
-        cpu = GaugeMetricFamily("koordlet_usage_cpu_cores", "Newest CPU usage, by kind.", labels=["kind"])
-        memory = GaugeMetricFamily(
-            "koordlet_usage_memory_bytes",
-            "Newest memory usage, by kind; metricMemoryCollectPolicy selects whether page cache counts.",
-            labels=["kind"],
-        )
-        for kind, key in _KINDS.items():
-            if (usage := self._observer.newest.get(key)) is not None:
-                cpu.add_metric([kind], usage.cpu_cores)
-                memory.add_metric([kind], usage.memory_bytes)
-        yield from (cpu, memory)
+        newest = self._observer.newest
+        usage = {kind: used for kind, key in _KINDS.items() if (used := newest.get(key)) is not None}
+        cpu = {kind: used.cpu_cores for kind, used in usage.items()}
+        yield gauge("koordlet_usage_cpu_cores", "Newest CPU usage, by kind.", ["kind"], cpu)
+        text = "Newest memory usage, by kind; metricMemoryCollectPolicy selects whether page cache counts."
+        memory = {kind: used.memory_bytes for kind, used in usage.items()}
+        yield gauge("koordlet_usage_memory_bytes", text, ["kind"], memory)
         if self._observer.newest_at_seconds is not None:
             yield GaugeMetricFamily(
                 "koordlet_sample_timestamp_seconds", "Unix time of the newest sample.", self._observer.newest_at_seconds
@@ -126,20 +123,15 @@ class AgentCollector(Collector):
 
     def _sources(self) -> Iterator[Metric]:
         statistics = self._observer.collector.statistics
-        reads = CounterMetricFamily("koordlet_source_reads", "Reads of a source.", labels=["source"])
-        failures = CounterMetricFamily(
-            "koordlet_source_failures", "Reads of a source that gave no data.", labels=["source"]
-        )
-        spent = CounterMetricFamily("koordlet_source_seconds", "Wall time spent reading a source.", labels=["source"])
-        supported = GaugeMetricFamily(
-            "koordlet_source_supported", "Whether the machine has the files of a source.", labels=["source"]
-        )
-        for name, source in sorted(statistics.sources.items()):
-            reads.add_metric([name], source.reads)
-            failures.add_metric([name], source.failures)
-            spent.add_metric([name], source.total_seconds)
-            supported.add_metric([name], float(source.supported))
-        yield from (reads, failures, spent, supported)
+        sources = dict(sorted(statistics.sources.items()))
+        for family, name, text, attribute in (
+            (counter, "koordlet_source_reads", "Reads of a source.", "reads"),
+            (counter, "koordlet_source_failures", "Reads of a source that gave no data.", "failures"),
+            (counter, "koordlet_source_seconds", "Wall time spent reading a source.", "total_seconds"),
+            (gauge, "koordlet_source_supported", "Whether the machine has the files of a source.", "supported"),
+        ):
+            values = {source: float(getattr(read, attribute)) for source, read in sources.items()}
+            yield family(name, text, ["source"], values)
         yield GaugeMetricFamily("koordlet_tracked_cgroups", "Pods and containers measured.", statistics.groups)
         yield GaugeMetricFamily(
             "koordlet_pods_in_system",
@@ -190,43 +182,29 @@ class AgentCollector(Collector):
         yield CounterMetricFamily(
             "koordlet_expired_pods", "Models discarded because their pods had gone.", self._observer.expired_pods
         )
-        writes = CounterMetricFamily("koordlet_checkpoint_writes", "Checkpoints written.", labels=["outcome"])
-        writes.add_metric(["written"], self._checkpointer.writes)
-        writes.add_metric(["failed"], self._checkpointer.failures)
-        yield writes
+        writes = {"written": self._checkpointer.writes, "failed": self._checkpointer.failures}
+        yield counter("koordlet_checkpoint_writes", "Checkpoints written.", ["outcome"], writes)
         if self._checkpointer.written_seconds is not None:
             yield GaugeMetricFamily(
                 "koordlet_checkpoint_timestamp_seconds",
                 "Unix time of the newest usable checkpoint.",
                 self._checkpointer.written_seconds,
             )
-        without = CounterMetricFamily(
-            "koordlet_reports_without_prediction",
-            "Checks of whether a report is due that gave no prediction, by reason.",
-            labels=["reason"],
-        )
-        for cause, count in self._reports.without_prediction.items():
-            without.add_metric([cause], count)
-        yield without
-        cpu = GaugeMetricFamily("koordlet_prod_peak_cpu_cores", "Predicted CPU peak of Prod.", labels=["predictor"])
-        memory = GaugeMetricFamily(
-            "koordlet_prod_peak_memory_bytes", "Predicted memory peak of Prod.", labels=["predictor"]
-        )
-        pods = GaugeMetricFamily(
-            "koordlet_prod_pods", "Prod pods, warm or cold by their recorded history.", labels=["history"]
-        )
-        if (prediction := self._reports.prediction) is not None:
-            cpu.add_metric([prediction.parameters.predictor], prediction.prod[Resource.CPU].peak)
-            memory.add_metric([prediction.parameters.predictor], prediction.prod[Resource.MEMORY].peak)
-            pods.add_metric(["warm"], prediction.warm_pods)
-            pods.add_metric(["cold"], prediction.cold_pods)
-        yield from (cpu, memory, pods)
+        text = "Checks of whether a report is due that gave no prediction, by reason."
+        yield counter("koordlet_reports_without_prediction", text, ["reason"], self._reports.without_prediction)
+        prediction = self._reports.prediction
+        for resource, name, text in (
+            (Resource.CPU, "koordlet_prod_peak_cpu_cores", "Predicted CPU peak of Prod."),
+            (Resource.MEMORY, "koordlet_prod_peak_memory_bytes", "Predicted memory peak of Prod."),
+        ):
+            peaks = {prediction.parameters.predictor: prediction.prod[resource].peak} if prediction else {}
+            yield gauge(name, text, ["predictor"], peaks)
+        pods = {"warm": prediction.warm_pods, "cold": prediction.cold_pods} if prediction else {}
+        text = "Prod pods, warm or cold by their recorded history."
+        yield gauge("koordlet_prod_pods", text, ["history"], pods)
 
     def _outcomes(self) -> Iterator[Metric]:
-        reports = CounterMetricFamily("koordlet_reports", "NodeMetric reports by outcome.", labels=["outcome"])
-        for outcome, count in self._counts.reports.items():
-            reports.add_metric([outcome], count)
-        yield reports
+        yield counter("koordlet_reports", "NodeMetric reports by outcome.", ["outcome"], self._counts.reports)
         yield CounterMetricFamily(
             "koordlet_early_reports", "Reports sent early: the prediction moved.", self._counts.early_reports
         )
@@ -238,20 +216,17 @@ class AgentCollector(Collector):
             )
 
     def _watches(self) -> Iterator[Metric]:
-        synced = GaugeMetricFamily("koordlet_watch_synced", "Whether a watch has a complete list.", labels=["watch"])
-        events = CounterMetricFamily("koordlet_watch_events", "Events received by a watch.", labels=["watch"])
-        reconnects = CounterMetricFamily("koordlet_watch_reconnects", "Reconnects of a watch.", labels=["watch"])
-        for name, state in self._watches_of.items():
-            synced.add_metric([name], float(state.synced))
-            events.add_metric([name], state.events)
-            reconnects.add_metric([name], state.reconnects)
+        for family, name, attribute, text in (
+            (gauge, "koordlet_watch_synced", "synced", "Whether a watch has a complete list."),
+            (counter, "koordlet_watch_events", "events", "Events received by a watch."),
+            (counter, "koordlet_watch_reconnects", "reconnects", "Reconnects of a watch."),
+        ):
+            values = {watch: float(getattr(state, attribute)) for watch, state in self._watches_of.items()}
+            yield family(name, text, ["watch"], values)
         unreadable = collections.Counter(watch for watch, _name in list(self._cluster.unreadable))
-        outdated = GaugeMetricFamily(
-            "koordlet_unreadable_objects", "Objects whose newest state cannot be decoded.", labels=["watch"]
-        )
-        for name in self._watches_of:
-            outdated.add_metric([name], unreadable[name])
-        yield from (synced, events, reconnects, outdated)
+        outdated = {watch: unreadable[watch] for watch in self._watches_of}
+        text = "Objects whose newest state cannot be decoded."
+        yield gauge("koordlet_unreadable_objects", text, ["watch"], outdated)
         yield GaugeMetricFamily(
             "koordlet_spec_refused",
             "Whether the newest NodeMetric spec is refused, so that the previous one stays in force.",
@@ -270,17 +245,9 @@ class ExporterCollector(Collector):
         queue, writer = self._exporter.queue, self._exporter.writer
         yield GaugeMetricFamily("koordlet_influxdb_queued_points", "Points queued for InfluxDB.", queue.depth)
         yield CounterMetricFamily("koordlet_influxdb_written_points", "Points written to InfluxDB.", queue.written)
-        dropped = CounterMetricFamily(
-            "koordlet_influxdb_dropped_points", "Points dropped, by reason.", labels=["reason"]
-        )
-        for reason, count in queue.dropped.items():
-            dropped.add_metric([reason], count)
-        failures = CounterMetricFamily(
-            "koordlet_influxdb_write_failures", "Failed requests to InfluxDB, by kind of failure.", labels=["kind"]
-        )
-        for failure, count in writer.failures.items():
-            failures.add_metric([failure], count)
-        yield from (dropped, failures)
+        yield counter("koordlet_influxdb_dropped_points", "Points dropped, by reason.", ["reason"], queue.dropped)
+        text = "Failed requests to InfluxDB, by kind of failure."
+        yield counter("koordlet_influxdb_write_failures", text, ["kind"], writer.failures)
         if writer.last_success_seconds is not None:
             yield GaugeMetricFamily(
                 "koordlet_influxdb_last_success_timestamp_seconds",

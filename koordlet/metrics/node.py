@@ -7,7 +7,7 @@ when a scrape arrives, and a namespace without Mid pods on the node has no serie
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from prometheus_client import Metric
@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
+from component_base.metric_families import counter, gauge
 from koordlet.cluster.pods import ClusterState, PodOnNode
 from koordlet.mid_suppression.suppressor import Suppressor
 from koordlet.node_observer import NodeObserver
@@ -36,66 +37,37 @@ class EvaluationCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the scores of each predictor, and the forecasts since the start."""
-        forecasts = GaugeMetricFamily(
-            "koordlet_evaluation_forecasts",
-            "Forecasts whose horizon has passed, by predictor; one counts half after 7 days.",
-            labels=_LABELS,
-        )
-        violations = GaugeMetricFamily(
-            "koordlet_evaluation_violations_ratio", "Share of these forecasts that usage exceeded.", labels=_LABELS
-        )
-        severity = GaugeMetricFamily(
-            "koordlet_evaluation_severity_ratio",
-            "Mean excess of the violations, as a share of the usage; absent without a violation.",
-            labels=_LABELS,
-        )
-        savings = GaugeMetricFamily(
-            "koordlet_evaluation_savings_ratio", "Share of the Prod requests above the forecast peaks.", labels=_LABELS
-        )
-        for name, record in list(self._evaluation.records.items()):
-            for resource, scores in list(record.scores.items()):
-                labels = (name, resource)
-                forecasts.add_metric(labels, scores.forecasts)
-                violations.add_metric(labels, scores.violation_ratio)
-                if (mean := scores.severity_ratio) is not None:
-                    severity.add_metric(labels, mean)
-                savings.add_metric(labels, scores.savings_ratio)
-        yield from (forecasts, violations, severity, savings)
-        calibration = GaugeMetricFamily(
-            "koordlet_calibration_scores",
-            "Scores that the calibration has seen; calibrated peaks count from 24 on, alone from 48 on.",
-            labels=("resource",),
-        )
-        for resource, count in self._server.calibration.labels().items():
-            calibration.add_metric((resource,), count)
-        yield calibration
-        switched_off = GaugeMetricFamily(
-            "koordlet_predictor_switched_off",
-            "Whether a predictor of an installed package is switched off until the agent restarts.",
-            labels=("predictor",),
-        )
-        for name, predictor in self._server.packages.by_name.items():
-            switched_off.add_metric((name,), float(predictor.off_reason is not None))
-        yield switched_off
-        yield from self._counters()
-
-    def _counters(self) -> Iterable[Metric]:
-        closed = CounterMetricFamily(
-            "koordlet_evaluation_closed_forecasts",
-            "Forecasts whose horizon has passed, by whether usage exceeded them.",
-            labels=(*_LABELS, "outcome"),
-        )
-        for outcome, count in list(self._evaluation.outcomes.items()):
-            kept_or_not = "violation" if outcome.is_violation else "kept"
-            closed.add_metric((outcome.predictor, outcome.resource, kept_or_not), count)
-        dropped = CounterMetricFamily(
-            "koordlet_evaluation_dropped_forecasts",
-            "Forecasts that were dropped before their horizon had passed, by reason.",
-            labels=("reason",),
-        )
-        for reason, count in self._evaluation.dropped.items():
-            dropped.add_metric((reason,), count)
-        yield from (closed, dropped)
+        scores = [
+            ((name, resource), of_resource)
+            for name, record in list(self._evaluation.records.items())
+            for resource, of_resource in list(record.scores.items())
+        ]
+        forecasts = [(labels, of_resource.forecasts) for labels, of_resource in scores]
+        text = "Forecasts whose horizon has passed, by predictor; one counts half after 7 days."
+        yield gauge("koordlet_evaluation_forecasts", text, _LABELS, forecasts)
+        violations = [(labels, of_resource.violation_ratio) for labels, of_resource in scores]
+        text = "Share of these forecasts that usage exceeded."
+        yield gauge("koordlet_evaluation_violations_ratio", text, _LABELS, violations)
+        severity = [(labels, mean) for labels, one in scores if (mean := one.severity_ratio) is not None]
+        text = "Mean excess of the violations, as a share of the usage; absent without a violation."
+        yield gauge("koordlet_evaluation_severity_ratio", text, _LABELS, severity)
+        savings = [(labels, of_resource.savings_ratio) for labels, of_resource in scores]
+        text = "Share of the Prod requests above the forecast peaks."
+        yield gauge("koordlet_evaluation_savings_ratio", text, _LABELS, savings)
+        text = "Scores that the calibration has seen; calibrated peaks count from 24 on, alone from 48 on."
+        yield gauge("koordlet_calibration_scores", text, ["resource"], self._server.calibration.labels())
+        text = "Whether a predictor of an installed package is switched off until the agent restarts."
+        packages = self._server.packages.by_name.items()
+        off = {name: float(predictor.off_reason is not None) for name, predictor in packages}
+        yield gauge("koordlet_predictor_switched_off", text, ["predictor"], off)
+        text = "Forecasts whose horizon has passed, by whether usage exceeded them."
+        closed = [
+            ((outcome.predictor, outcome.resource, "violation" if outcome.is_violation else "kept"), count)
+            for outcome, count in list(self._evaluation.outcomes.items())
+        ]
+        yield counter("koordlet_evaluation_closed_forecasts", text, (*_LABELS, "outcome"), closed)
+        text = "Forecasts that were dropped before their horizon had passed, by reason."
+        yield counter("koordlet_evaluation_dropped_forecasts", text, ["reason"], self._evaluation.dropped)
 
 
 class NodeResourcesCollector(Collector):
@@ -132,21 +104,15 @@ class NodeResourcesCollector(Collector):
             ),
             ("exceeded", self._comparison.exceeded, "Time for which Prod used more than its predicted peak in force."),
         ):
-            family = CounterMetricFamily(f"koordlet_prod_peak_{name}_seconds", text, labels=["resource"])
-            for resource in RESOURCES:
-                family.add_metric([resource], seconds[resource])
-            yield family
+            yield counter(f"koordlet_prod_peak_{name}_seconds", text, ["resource"], seconds)
 
 
 def _amounts(
-    name: str, text: str, rows: Iterable[tuple[tuple[str, ...], WholeAmounts]], labels: tuple[str, ...]
+    name: str, text: str, rows: Sequence[tuple[tuple[str, ...], WholeAmounts]], labels: tuple[str, ...]
 ) -> Iterable[Metric]:
-    cpu = GaugeMetricFamily(f"koordlet_{name}_cpu_cores", f"CPU {text}.", labels=labels)
-    memory = GaugeMetricFamily(f"koordlet_{name}_memory_bytes", f"Memory {text}.", labels=labels)
-    for values, amounts in rows:
-        cpu.add_metric(values, amounts.in_cores_or_bytes(Resource.CPU))
-        memory.add_metric(values, amounts.in_cores_or_bytes(Resource.MEMORY))
-    return cpu, memory
+    for resource, end, shown in ((Resource.CPU, "cpu_cores", "CPU"), (Resource.MEMORY, "memory_bytes", "Memory")):
+        series = [(values, amounts.in_cores_or_bytes(resource)) for values, amounts in rows]
+        yield gauge(f"koordlet_{name}_{end}", f"{shown} {text}.", labels, series)
 
 
 class PeakComparison:
@@ -237,10 +203,8 @@ class MidNamespacesCollector(Collector):
         """Return the Mid resources of each namespace; nothing before the pods are known."""
         namespaces = by_namespace(self._observer.pods_by_uid.values(), self._observer.newest)
         for field, text in _MEANINGS.items():
-            family = GaugeMetricFamily(f"koordlet_namespace_mid_{field}", text, labels=["namespace"])
-            for namespace, amounts in namespaces.items():
-                family.add_metric([namespace], getattr(amounts, field))
-            yield family
+            values = {namespace: getattr(amounts, field) for namespace, amounts in namespaces.items()}
+            yield gauge(f"koordlet_namespace_mid_{field}", text, ["namespace"], values)
 
 
 class SuppressionCollector(Collector):
@@ -251,14 +215,10 @@ class SuppressionCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return patches by outcome, pods with lowered limits, and what Mid pods may use."""
-        patches = CounterMetricFamily(
-            "koordlet_suppression_patches",
-            "Patches of CPU limits of Mid pods, by direction and outcome.",
-            labels=["kind", "outcome"],
+        text = "Patches of CPU limits of Mid pods, by direction and outcome."
+        yield counter(
+            "koordlet_suppression_patches", text, ["kind", "outcome"], self._suppressor.sender.patches.items()
         )
-        for (direction, outcome), count in self._suppressor.sender.patches.items():
-            patches.add_metric([direction, outcome], count)
-        yield patches
         yield CounterMetricFamily(
             "koordlet_suppression_failures",
             "Plans and patches of the suppression that failed by an error of the agent.",
@@ -274,11 +234,6 @@ class SuppressionCollector(Collector):
             "Share of the node's CPU above which limits are lowered; 0 while suppression is off or not known.",
             (self._suppressor.threshold_percent() or 0) / 100,
         )
-        allowed = GaugeMetricFamily(
-            "koordlet_suppression_allowed_cpu_cores",
-            "CPU that the Mid pods may use; absent while suppression is off or blind.",
-            labels=[],
-        )
-        if self._suppressor.planner.allowed_millis is not None:
-            allowed.add_metric([], self._suppressor.planner.allowed_millis / 1000)
-        yield allowed
+        text = "CPU that the Mid pods may use; absent while suppression is off or blind."
+        millis = self._suppressor.planner.allowed_millis
+        yield gauge("koordlet_suppression_allowed_cpu_cores", text, [], [] if millis is None else [([], millis / 1000)])

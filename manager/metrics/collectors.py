@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from api_types.node_metric import evaluation_report
 from api_types.node_metric.evaluation_report import Packed
+from component_base import metric_families
 
 MID_ONLY_STATES: Final = ("waiting", "closed")
 MOST_NAMESPACES: Final = 100
@@ -54,14 +55,9 @@ class EvictedByNamespace(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the counter."""
-        family = CounterMetricFamily(
-            "koord_manager_namespace_mid_evicted_pods",
-            "Evicted Mid pods by namespace, from the first time that a pod of it may have to go.",
-            labels=["namespace"],
-        )
-        for namespace, pods in [*self._counts.items(), (OTHER, self._other)]:
-            family.add_metric([namespace], pods)
-        yield family
+        text = "Evicted Mid pods by namespace, from the first time that a pod of it may have to go."
+        counts = {**self._counts, OTHER: self._other}
+        yield metric_families.counter("koord_manager_namespace_mid_evicted_pods", text, ["namespace"], counts)
 
 
 class EvictionMetrics:
@@ -121,28 +117,17 @@ class FleetEvaluationCollector(Collector):
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Combine the evaluations of all nodes."""
-        labels = ("predictor", "resource")
-        nodes = GaugeMetricFamily(
-            "koord_manager_evaluation_nodes", "Nodes that report an evaluation of a predictor.", labels=labels
-        )
-        forecasts = GaugeMetricFamily(
-            "koord_manager_evaluation_forecasts",
-            "Forecasts of a predictor on all nodes; one counts half after 7 days.",
-            labels=labels,
-        )
-        violations = GaugeMetricFamily(
-            "koord_manager_evaluation_violations_ratio",
-            "Share of the forecasts of all nodes that usage exceeded.",
-            labels=labels,
-        )
-        savings = GaugeMetricFamily(
-            "koord_manager_evaluation_savings_ratio",
-            "Share of the Prod requests above the forecast peaks, over all nodes, weighted by forecasts.",
-            labels=labels,
-        )
-        for of, fleet in evaluation_report.combined(self.reports()).items():
-            nodes.add_metric(of, fleet.nodes)
-            forecasts.add_metric(of, fleet.forecasts)
-            violations.add_metric(of, fleet.violation_ratio)
-            savings.add_metric(of, fleet.savings_ratio)
-        yield from (nodes, forecasts, violations, savings)
+        gauge = functools.partial(metric_families.gauge, labels=("predictor", "resource"))
+        combined = evaluation_report.combined(self.reports()).items()
+        nodes = [(labels, fleet.nodes) for labels, fleet in combined]
+        text = "Nodes that report an evaluation of a predictor."
+        yield gauge("koord_manager_evaluation_nodes", text, series=nodes)
+        forecasts = [(labels, fleet.forecasts) for labels, fleet in combined]
+        text = "Forecasts of a predictor on all nodes; one counts half after 7 days."
+        yield gauge("koord_manager_evaluation_forecasts", text, series=forecasts)
+        violations = [(labels, fleet.violation_ratio) for labels, fleet in combined]
+        text = "Share of the forecasts of all nodes that usage exceeded."
+        yield gauge("koord_manager_evaluation_violations_ratio", text, series=violations)
+        savings = [(labels, fleet.savings_ratio) for labels, fleet in combined]
+        text = "Share of the Prod requests above the forecast peaks, over all nodes, weighted by forecasts."
+        yield gauge("koord_manager_evaluation_savings_ratio", text, series=savings)

@@ -69,13 +69,8 @@ class ExtenderApp:
             default(registry=self._registry)
         for collector in self._parts.collectors():
             self._registry.register(collector)
-        metrics.register_state(
-            self._registry,
-            self._parts.cluster.counts,
-            self._watches._asdict() | ({"namespaces": self._namespaces} if self._parts.holds_quotas else {}),
-            blindness=lambda: self._parts.vectors.blindness,
-            unfiltered_pods=lambda: self._parts.cluster.unfiltered_pods,
-        )
+        watches = self._watches._asdict() | ({"namespaces": self._namespaces} if self._parts.holds_quotas else {})
+        self._registry.register(metrics.StateCollector(self._parts.cluster, watches))
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT. Raises CannotListen, NoCredentials, UnusableCertificate."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from prometheus_client import metrics_core, registry
 
+from component_base.metric_families import counter, gauge
 from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.queueing.load_waits import LoadWaits
@@ -58,23 +59,16 @@ class DecisionCollector(registry.Collector):
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
-        rejected = _counter(
-            "rejected_nodes", "Nodes rejected by filter calls, by plugin and reason.", "plugin", "reason"
-        )
-        for labels, count in zip(self.reasons, self.rejections[1:], strict=True):
-            rejected.add_metric(labels, count)
-        yield rejected
-        yield _counts(
-            "filtered_pods",
-            "Filter calls, by outcome: all, some or none of the named nodes passed.",
-            "outcome",
-            self.outcomes,
-        )
-        yield _counts(
-            "bound_pods",
+        text = "Nodes rejected by filter calls, by plugin and reason."
+        rejected = zip(self.reasons, self.rejections[1:], strict=True)
+        yield counter(f"{_PREFIX}rejected_nodes", text, ["plugin", "reason"], rejected)
+        text = "Filter calls, by outcome: all, some or none of the named nodes passed."
+        yield counter(f"{_PREFIX}filtered_pods", text, ["outcome"], self.outcomes)
+        yield counter(
+            f"{_PREFIX}bound_pods",
             "Bind calls, by the extender's score of the node: best, tied, other (kube-scheduler's own scores had more "
             "weight), indifferent (all nodes had the same), only (one node had passed), unknown.",
-            "choice",
+            ["choice"],
             self.records.choices,
         )
         yield _gauge("recorded_decisions", "Decisions that koordctl can explain.", len(self.records))
@@ -92,19 +86,15 @@ class QueueingCollector(registry.Collector):
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
-        yield _counts(
-            "retried_pods",
+        yield counter(
+            f"{_PREFIX}retried_pods",
             "Refused pods that were annotated so that kube-scheduler tries them again, by cause: a refused node passes "
             "(cooled), or a node that kube-scheduler did not name (not-named).",
-            "cause",
+            ["cause"],
             self.refused.woken,
         )
-        yield _counts(
-            "preemption_candidates",
-            "Nodes in preempt calls, by outcome: kept, or removed, because filter would reject them then.",
-            "outcome",
-            self.preemption_candidates,
-        )
+        text = "Nodes in preempt calls, by outcome: kept, or removed, because filter would reject them then."
+        yield counter(f"{_PREFIX}preemption_candidates", text, ["outcome"], self.preemption_candidates)
         refused, reservations = self.refused, self.reservations
         for name, text, value in (
             (
@@ -138,18 +128,13 @@ class MidQuotaCollector(registry.Collector):
         uses = self.quotas.uses()
         shown = heapq.nlargest(MOST_NAMESPACES, uses, key=lambda name: (uses[name].held, name))
         for place, (name, resource, units) in enumerate(_MID):
-            held_family, most = (
-                metrics_core.GaugeMetricFamily(f"{_PREFIX}namespace_mid_{what}_{name}", text, labels=("namespace",))
-                for what, text in (
-                    ("held", f"Mid {resource} of a namespace; of the {MOST_NAMESPACES} that hold the most."),
-                    ("quota", f"Mid {resource} that these may hold, where they have a quota."),
-                )
-            )
-            for namespace in shown:
-                held_family.add_metric([namespace], uses[namespace].held[place] / units)
-                if (may := uses[namespace].quota[place]) is not None:
-                    most.add_metric([namespace], may / units)
-            yield from (held_family, most)
+            held = {namespace: uses[namespace].held[place] / units for namespace in shown}
+            text = f"Mid {resource} of a namespace; of the {MOST_NAMESPACES} that hold the most."
+            yield gauge(f"{_PREFIX}namespace_mid_held_{name}", text, ["namespace"], held)
+            quotas = {namespace: uses[namespace].quota[place] for namespace in shown}
+            most = {namespace: amount / units for namespace, amount in quotas.items() if amount is not None}
+            text = f"Mid {resource} that these may hold, where they have a quota."
+            yield gauge(f"{_PREFIX}namespace_mid_quota_{name}", text, ["namespace"], most)
         yield _gauge(
             "malformed_mid_quotas",
             "Namespaces whose annotation mid-quota is malformed, so that they get no new Mid pod; want 0.",
@@ -174,36 +159,18 @@ class NodeCollector(registry.Collector):
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
-        family = metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}nodes",
-            "Nodes by the age of their newest report; each counts once; none: no report, or a report without a time.",
-            labels=["report_age_at_most_seconds"],
-        )
         rows = np.fromiter(list(self.vectors.rows.values()), dtype=np.intp)
-        for age, count in counts_by_age(self.columns.updated_at[rows], self.clock()).items():
-            family.add_metric([age], count)
-        yield family
-        problems = metrics_core.GaugeMetricFamily(
+        ages = counts_by_age(self.columns.updated_at[rows], self.clock())
+        text = "Nodes by the age of their newest report; each counts once; none: no report, or a report without a time."
+        yield gauge(f"{_PREFIX}nodes", text, ["report_age_at_most_seconds"], ages)
+        problems = self.load_aware.problems(rows).items() if self.load_aware else ()
+        yield gauge(
             f"{_PREFIX}node_problems",
             "Nodes by what a plugin ignores or misses there: a malformed threshold annotation (malformed_thresholds), "
             "or a configured statistic that the report lacks, so that the newest usage counts (missing_window).",
-            labels=["plugin", "kind"],
+            ["plugin", "kind"],
+            [([LoadAware.name, kind], count) for kind, count in problems],
         )
-        if self.load_aware is not None:
-            for kind, count in self.load_aware.problems(rows).items():
-                problems.add_metric([LoadAware.name, kind], count)
-        yield problems
-
-
-def _counter(name: str, text: str, *labels: str) -> metrics_core.CounterMetricFamily:
-    return metrics_core.CounterMetricFamily(f"{_PREFIX}{name}", text, labels=labels)
-
-
-def _counts(name: str, text: str, label: str, by_value: Mapping[Any, int]) -> metrics_core.CounterMetricFamily:
-    family = _counter(name, text, label)
-    for value, count in by_value.items():
-        family.add_metric([str(value)], count)
-    return family
 
 
 def _gauge(name: str, text: str, value: float) -> metrics_core.GaugeMetricFamily:

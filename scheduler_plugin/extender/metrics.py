@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -12,6 +13,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, metrics_cor
 
 from apiserver_client import watching
 from component_base import build_info
+from component_base.metric_families import counter, gauge
+from scheduler_plugin.state.cluster import Cluster
 
 _PREFIX: Final = "koord_scheduler_plugin_"
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
@@ -29,6 +32,7 @@ class RequestMetrics:
     """Counter and histogram of kube-scheduler's calls, by verb; `observe` costs about two microseconds."""
 
     def __init__(self, into: CollectorRegistry) -> None:
+        build_info.register(into, "koord_scheduler_plugin")
         requests = Counter(
             f"{_PREFIX}requests",
             "Calls of kube-scheduler, by verb and outcome (not_ready: the caches are not synced yet).",
@@ -53,59 +57,32 @@ class RequestMetrics:
         self._seconds[verb].observe(seconds)
 
 
-class _StateCollector(registry.Collector):
-    """Collector of the objects in memory, and the state of the watches."""
+@dataclass(frozen=True, eq=False)
+class StateCollector(registry.Collector):
+    """Collector of the objects in memory, the state of the watches, blindness and unfiltered pods."""
 
-    def __init__(
-        self,
-        counts: Callable[[], Mapping[str, int]],
-        watches: Mapping[str, watching.WatchState],
-        *,
-        blindness: Callable[[], str],
-        unfiltered_pods: Callable[[], int],
-        now: Callable[[], float],
-    ) -> None:
-        self._counts = counts
-        self._watches = watches
-        self._blindness = blindness
-        self._unfiltered_pods = unfiltered_pods
-        self._now = now
+    cluster: Cluster
+    watches: Mapping[str, watching.WatchState]
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
-        tracked = metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}tracked_objects",
-            "Objects in memory, by kind (unconfirmed_pods: assumed pods, bound but not yet shown by the watch).",
-            labels=["kind"],
-        )
-        for kind, count in self._counts().items():
-            tracked.add_metric([kind], count)
-        silence = metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}watch_silence_seconds",
-            "Seconds since the last event or bookmark of a watch (a bookmark comes about once a minute); NaN before.",
-            labels=["watch"],
-        )
-        blind = metrics_core.GaugeMetricFamily(
+        text = "Objects in memory, by kind (unconfirmed_pods: assumed pods, bound but not yet shown by the watch)."
+        yield gauge(f"{_PREFIX}tracked_objects", text, ["kind"], self.cluster.counts())
+        last = {watch: state.last_activity for watch, state in self.watches.items()}
+        silence = {watch: math.nan if at is None else time.monotonic() - at for watch, at in last.items()}
+        text = "Seconds since the last event or bookmark of a watch (a bookmark comes about once a minute); NaN before."
+        yield gauge(f"{_PREFIX}watch_silence_seconds", text, ["watch"], silence)
+        yield metrics_core.GaugeMetricFamily(
             f"{_PREFIX}expired_nodes_pass",
             "1 while nodes with expired reports pass, because this process does not see the reports; /readyz has the "
             "cause; want 0.",
-            value=float(bool(self._blindness())),
+            value=float(bool(self.cluster.vectors.blindness)),
         )
-        unfiltered = metrics_core.CounterMetricFamily(
-            f"{_PREFIX}unfiltered_pods",
-            "Pods that a scheduler, which calls this extender, bound without a filter call; want 0.",
-        )
-        unfiltered.add_metric([], self._unfiltered_pods())
-        counters = {
-            name: metrics_core.CounterMetricFamily(f"{_PREFIX}watch_{name}", text, labels=["watch"])
-            for name, text in _WATCH_COUNTERS.items()
-        }
-        for watch, state in self._watches.items():
-            last = state.last_activity
-            silence.add_metric([watch], math.nan if last is None else self._now() - last)
-            for name, family in counters.items():
-                family.add_metric([watch], getattr(state, name))
-        yield from (tracked, silence, blind, unfiltered, *counters.values())
+        text = "Pods that a scheduler, which calls this extender, bound without a filter call; want 0."
+        yield metrics_core.CounterMetricFamily(f"{_PREFIX}unfiltered_pods", text, value=self.cluster.unfiltered_pods)
+        for name, text in _WATCH_COUNTERS.items():
+            numbers = {watch: getattr(state, name) for watch, state in self.watches.items()}
+            yield counter(f"{_PREFIX}watch_{name}", text, ["watch"], numbers)
 
 
 _WATCH_COUNTERS: Final = {
@@ -114,18 +91,3 @@ _WATCH_COUNTERS: Final = {
     "events": "Objects received, in lists and in watches.",
     "unreadable": "Objects that could not be decoded; the last decodable version stays in use.",
 }
-
-
-def register_state(
-    into: CollectorRegistry,
-    counts: Callable[[], Mapping[str, int]],
-    watches: Mapping[str, watching.WatchState],
-    *,
-    blindness: Callable[[], str],
-    unfiltered_pods: Callable[[], int],
-) -> None:
-    """Register the version, and the tracked objects, the watches, blindness and unfiltered pods."""
-    build_info.register(into, "koord_scheduler_plugin")
-    into.register(
-        _StateCollector(counts, watches, blindness=blindness, unfiltered_pods=unfiltered_pods, now=time.monotonic)
-    )

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from api_types.kubernetes import pods, quantities
 from apiserver_client.session import Session
+from component_base.metric_families import gauge
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers import provider, registry
 from scheduler_plugin.load_watcher.providers.provider import KnownNode
@@ -29,8 +30,6 @@ from scheduler_plugin.plugins.trimaran.node_columns import RESOURCES, FallbackLe
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.node_columns import NodeColumns
 
-_PREFIX: Final = "koord_scheduler_plugin_"
-
 
 @dataclass(frozen=True, eq=False)
 class FallbackCollector(Collector):
@@ -42,17 +41,19 @@ class FallbackCollector(Collector):
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
-        family = metrics_core.GaugeMetricFamily(
-            f"{_PREFIX}fallback_level_nodes",
-            "Nodes by fallback level of Trimaran (docs/reference/scheduler-plugins/target-load-packing.md).",
-            labels=["resource", "level"],
-        )
         rows = np.fromiter(list(self.vectors.rows.values()), dtype=np.intp)
-        for resource, levels in zip(RESOURCES, self.plugin.columns.fallback_levels(rows, self.clock()), strict=True):
-            counts = np.bincount(levels, minlength=len(FallbackLevel))
-            for level in FallbackLevel:
-                family.add_metric([resource, level.name.lower()], int(counts[level]))
-        yield family
+        levels = zip(RESOURCES, self.plugin.columns.fallback_levels(rows, self.clock()), strict=True)
+        counts = {resource: np.bincount(of_rows, minlength=len(FallbackLevel)) for resource, of_rows in levels}
+        yield gauge(
+            "koord_scheduler_plugin_fallback_level_nodes",
+            "Nodes by fallback level of Trimaran (docs/reference/scheduler-plugins/target-load-packing.md).",
+            ["resource", "level"],
+            [
+                ([resource, level.name.lower()], int(of_resource[level]))
+                for resource, of_resource in counts.items()
+                for level in FallbackLevel
+            ],
+        )
 
 
 _ROWS_PER_TURN: Final = 20
