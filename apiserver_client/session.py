@@ -276,18 +276,12 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def open_session(
-    kubeconfig: str | os.PathLike[str] | None = None,
-    context: str | None = None,
-    *,
-    user_agent: str,
-    timeouts: Timeouts | None = None,
-) -> AsyncIterator[Session]:
+async def open_session(kubeconfig: str | os.PathLike[str] | None = None, *, user_agent: str) -> AsyncIterator[Session]:
     """Open a session with the credentials of `kubeconfig.find`. No request is sent yet.
 
     `user_agent` is "program/version", which the audit log of the apiserver shows. Raises NoCredentials.
     """
-    async with connect(find_connection(kubeconfig, context), user_agent=user_agent, timeouts=timeouts) as session:
+    async with connect(find_connection(kubeconfig), user_agent=user_agent) as session:
         yield session
 
 

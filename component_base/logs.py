@@ -7,11 +7,8 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
-from typing import Final
 
 from pythonjsonlogger.json import JsonFormatter
-
-_MOST_NAMED: Final = 5
 
 
 class LogFormat(enum.StrEnum):
@@ -52,7 +49,7 @@ def configure(log_format: LogFormat, level: LogLevel) -> None:
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each request has no information for an operator
 
 
-def some(names: Sequence[str]) -> str:
+def some(names: Sequence[str], most: int = 5) -> str:
     """Return the first names, and how many more there are."""
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

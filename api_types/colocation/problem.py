@@ -48,12 +48,10 @@ def problem(path: KeyPath, value: Any, expected: str, effect: Effect = Effect.DO
 
 def format_path(path: KeyPath) -> str:
     """Format a key path: ("nodeConfigs", 0, "enable") -> "nodeConfigs[0].enable"."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{_on_one_line(part)}" for part in path)
+    text = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part if part.isprintable() else quoted(part)}" for part in path
+    )
     return text.removeprefix(".") or "the document"
-
-
-def _on_one_line(key: str) -> str:
-    return key if key.isprintable() else quoted(key)
 
 
 def quoted(value: Any) -> str:

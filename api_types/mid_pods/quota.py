@@ -8,7 +8,6 @@ it permits nothing new: a typing error must not open the quota, and it shows at 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -20,29 +19,6 @@ from api_types.kubernetes import quantities
 MOST_CHARACTERS: Final = 256
 """Longest annotation: two quantities of 64 characters fit."""
 WANTED: Final = '{"cpu": "20", "memory": "64Gi"}: cores and bytes of 0 or more, nothing else'
-
-_FRACTION: Final = "([.][0-9]{0,20})?"
-_MOST_DIGITS: Final = (
-    ("[0-9]{1,15}", "m?"),
-    ("[0-9]{1,12}", "(k|Ki)"),
-    ("[0-9]{1,9}", "Mi?"),
-    ("[0-9]{1,6}", "Gi?"),
-    ("[0-9]{1,3}", "Ti?"),
-    ("[0-7]", "Pi?"),
-)
-"""Digits before the point, by suffix: the amount in milli-cores or bytes is below 2^63."""
-_TEXT: Final = "|".join(
-    [*(digits + _FRACTION + suffix for digits, suffix in _MOST_DIGITS), "[.][0-9]{1,20}([mkMGTP]|[KMGTP]i)?"]
-)
-_AMOUNT: Final = f'("({_TEXT})"|(0|[1-9][0-9]{{0,14}}))'
-_SPACE: Final = r"[ \t\n\r]*"
-"""White space of JSON: the class of a regular expression has more, and other in Python than in the API server."""
-_PAIRS: Final = tuple(f'"{name}"{_SPACE}:{_SPACE}{_AMOUNT}' for name in (names.CPU, names.MEMORY))
-_THEN: Final = f"{_SPACE},{_SPACE}"
-PATTERN: Final = (
-    rf"^{_SPACE}\{{{_SPACE}({_PAIRS[0]}({_THEN}{_PAIRS[1]})?|{_PAIRS[1]}({_THEN}{_PAIRS[0]})?)?{_SPACE}\}}{_SPACE}$"
-)
-"""What the admission policy admits: a part of what `read` accepts, without signs, exponents, exa and repeated keys."""
 
 
 class MalformedQuota(ValueError):
@@ -93,8 +69,3 @@ def _amount(name: str, quantity: Any) -> int:
     if amount < 0:
         raise MalformedQuota(f"{name}: seen {quantity!r}, want {WANTED}")
     return amount
-
-
-def is_admissible(text: str) -> bool:
-    """Return whether the admission policy admits an annotation."""
-    return len(text) <= MOST_CHARACTERS and re.match(PATTERN, text) is not None

@@ -115,12 +115,11 @@ def _limit(
         for name in pair:
             if name in amounts:
                 _check(name, amounts[name], f"{place}.{where}")
-    source, convert = (pair.mid, _as_it_is) if pair.mid in requests or pair.mid in limits else (pair.native, _mid_text)
+    source = pair.mid if pair.mid in requests or pair.mid in limits else pair.native
     stated = [amounts[source] for amounts in (limits, requests) if source in amounts]
     if not stated or _amount(stated[0], source) == 0:
         return
-    limit = convert(pair, stated[0])
-    request = convert(pair, requests.get(source, stated[0]))
+    limit, request = (_mid_text(source, pair, value) for value in (stated[0], requests.get(source, stated[0])))
     if _amount(request, pair.mid) > _amount(limit, pair.mid):
         raise RulesRefused(
             f"{place}: the request of {source}, {requests[source]}, is above its limit, {stated[0]}; "
@@ -131,7 +130,8 @@ def _limit(
         requests.pop(pair.native, None)
         limits.pop(pair.native, None)
         return
-    cap = _native_text(pair, limit)
+    is_cpu = pair.native == names.CPU
+    cap = quantities.format_cpu_millis(quantities.resource_units(pair.mid, limit)) if is_cpu else limit
     if not 0 < _amount(limits.get(pair.native, _NONE), pair.native) <= _amount(cap, pair.native):
         limits[pair.native] = cap
     if pair.native not in requests or _amount(requests[pair.native], pair.native):
@@ -159,15 +159,9 @@ def _amount(value: object, name: str, place: str = "resources") -> Decimal:
         raise RulesRefused(f"{place}: {name}: {error}") from None
 
 
-def _as_it_is(_pair: ResourcePair, value: Any) -> Any:
-    return value
-
-
-def _mid_text(pair: ResourcePair, native: Any) -> Any:
-    if pair.native == names.CPU:
-        return str(quantities.cpu_millis(native))
-    return native if quantities.parse(native) == (whole := quantities.resource_units(pair.mid, native)) else str(whole)
-
-
-def _native_text(pair: ResourcePair, mid: Any) -> Any:
-    return quantities.format_cpu_millis(quantities.resource_units(pair.mid, mid)) if pair.native == names.CPU else mid
+def _mid_text(source: str, pair: ResourcePair, value: Any) -> Any:
+    if source == names.CPU:
+        return str(quantities.cpu_millis(value))
+    if source == pair.mid or quantities.parse(value) == (whole := quantities.resource_units(pair.mid, value)):
+        return value
+    return str(whole)

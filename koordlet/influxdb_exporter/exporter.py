@@ -40,6 +40,7 @@ _KIND_OF_SERIES: Final = {
 }
 
 _MEASUREMENT = str.maketrans({",": r"\,", " ": r"\ ", "\n": r"\n"})
+_BACKSLASH = "\\"
 _KEY_OR_TAG = str.maketrans({",": r"\,", "=": r"\=", " ": r"\ ", "\n": r"\n"})
 
 
@@ -53,13 +54,9 @@ def line(measurement: str, tags: Mapping[str, str], fields: Mapping[str, float],
     values = ",".join(f"{key}={float(value)!r}" for key, value in fields.items() if math.isfinite(value))
     if not values:
         return None
-    labels = "".join(f",{key}={tag_value(value)}" for key, value in tags.items() if value)
+    # a trailing backslash would escape the separator, so it is dropped
+    labels = "".join(f",{key}={text.rstrip(_BACKSLASH).translate(_KEY_OR_TAG)}" for key, text in tags.items() if text)
     return f"{measurement.translate(_MEASUREMENT)}{labels} {values} {at_seconds:d}"
-
-
-def tag_value(text: str) -> str:
-    """Escape the value of a tag. A trailing backslash would escape the separator, so it is dropped."""
-    return text.rstrip("\\").translate(_KEY_OR_TAG)
 
 
 def usage(

@@ -110,7 +110,8 @@ class LoadWatcherApp:
         """Load the analysers. Raises AnalyserUnusable."""
         self._chosen = chosen
         self._specs = specs
-        self._analysers = analyser.load_guarded(analyser.names_in(chosen.analysers))
+        loaded = analyser.load(analyser.names_in(chosen.analysers))
+        self._analysers = [analyser.GuardedAnalyser(name, built) for name, built in loaded.items()]
         self._windows = Windows(chosen.greatest_age_seconds)
         self._stop = asyncio.Event()
         self.port = 0

@@ -11,6 +11,7 @@ from api_types.mid_pods import policy, quota
 from manager.cli.admission import config_review
 from manager.cli.admission.server import HANDLER
 from manager.cli.admission.settings import ENV_PREFIX, AdmissionSettings
+from tests.api_types.mid_pods.test_quota import PATTERN
 from tests.charts import chart
 
 pytestmark = pytest.mark.slow
@@ -111,7 +112,7 @@ def test_the_policy_of_quotas_has_the_pattern_of_the_product_and_may_name_users_
         return chart.render(*values).of_kind("ValidatingAdmissionPolicy")[QUOTA]["spec"]["validations"]
 
     (shape,) = validations()
-    assert f"matches(r'{quota.PATTERN}')" in shape["expression"]
+    assert f"matches(r'{PATTERN}')" in shape["expression"]
     assert f"size() <= {quota.MOST_CHARACTERS}" in shape["expression"]
     who = validations("admissionPolicies.maySetMidQuota.users={ann}", "admissionPolicies.maySetMidQuota.groups={ops}")[
         1

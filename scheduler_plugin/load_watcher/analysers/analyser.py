@@ -109,11 +109,6 @@ class GuardedAnalyser:
             done.set_result(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
 
-def load_guarded(names: Sequence[str]) -> list[GuardedAnalyser]:
-    """Load the named analysers, in their order. Raises AnalyserUnusable."""
-    return [GuardedAnalyser(name, built) for name, built in load(names).items()]
-
-
 def _copied(nodes: Any) -> dict[str, NodeMetrics]:
     """Copy nodes with their lists and check all types. Raises msgspec.ValidationError, TypeError."""
     return msgspec.convert(msgspec.to_builtins(nodes), dict[str, NodeMetrics])

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from component_base import logs
 from component_base.http_client import HttpClient, Reach, RequestFailed
 from component_base.prometheus import InstantValue, PrometheusClient
 from scheduler_plugin.load_watcher import analysis
@@ -19,7 +20,6 @@ from scheduler_plugin.load_watcher.records import Metadata, Metric, MetricType, 
 DEFAULT_ADDRESS: Final = "http://prometheus-k8s:9090"
 TIMEOUT_SECONDS: Final = 10.0
 _CONCURRENT_QUERIES: Final = 4
-_MAX_NAMES: Final = 3
 _UNITS: Final[Mapping[Unit, str]] = {
     Unit.RATIO: "a share of 1",
     Unit.PERCENT: "a percentage",
@@ -139,13 +139,13 @@ class PrometheusProvider:
 
 
 def _naming_problems(series: str, names: Counter[str], existing: set[str], node_names: NodeNames) -> Iterable[str]:
-    several = [name for name, count in names.items() if count > 1]
-    unknown = [name for name in names if existing and name not in existing]
+    several = [repr(name) for name, count in names.items() if count > 1]
+    unknown = [repr(name) for name in names if existing and name not in existing]
     if several:
-        yield f"{series} has several series for {_some(several)}, want one for each node; the last one is used"
+        yield f"{series} has several series for {logs.some(several, 3)}, want one for each node; the last one is used"
     if unknown:
-        labels = " or ".join(node_names.labels)
-        yield f"{series}: {_some(unknown)} in label {labels} is not a node of this cluster, want its name or an address"
+        seen, labels = logs.some(unknown, 3), " or ".join(node_names.labels)
+        yield f"{series}: {seen} in label {labels} is not a node of this cluster, want its name or an address"
 
 
 def _unit_problems(
@@ -159,11 +159,6 @@ def _unit_problems(
         if percent is not None and percent > analysis.HIGHEST_PERCENT:
             yield f"{query.series} is {value:g} for {name!r}, too much for {_UNITS[query.unit]}; check its unit"
             return
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return ", ".join(repr(name) for name in names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def node_records(
