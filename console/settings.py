@@ -8,12 +8,12 @@ import pydantic
 
 from api_types import names
 from api_types.wire_model import Address
-from component_base import listening, logs, settings
+from component_base import listening, settings
 
 ENV_PREFIX: Final = "KOORD_CONSOLE"
 
 
-class ConsoleSettings(settings.Settings):
+class ConsoleSettings(settings.ProcessSettings):
     """Settings of the process."""
 
     page_port: int = pydantic.Field(10270, ge=0, le=65535)
@@ -24,15 +24,9 @@ class ConsoleSettings(settings.Settings):
     """Port of /healthz, /readyz and /metrics."""
     namespace: str = names.NAMESPACE
     """Namespace of the suite."""
-    kubeconfig: str = ""
-    """Kubeconfig file; empty means KUBECONFIG, then the pod's service account, then ~/.kube/config."""
     interval_seconds: float = pydantic.Field(60.0, ge=5, le=3600)
     """Seconds between two reads of all nodes and reports; a read of a large cluster makes them more."""
     prometheus: Address = ""
     """URL of a Prometheus with the metrics of the suite, for a day of history; empty uses the memory only."""
     prometheus_selector: str = ""
     """Label matchers of all series, such as job=~'koordlet|koord-manager': keeps out those of tenants."""
-    log_format: logs.LogFormat = logs.LogFormat.TEXT
-    """text or json."""
-    log_level: logs.LogLevel = logs.LogLevel.INFO
-    """debug, info, warning or error."""

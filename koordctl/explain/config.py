@@ -24,7 +24,7 @@ from manager.slo_config.explanation import StrategyExplanation
 from manager.slo_config.strategy import NodeStrategy
 
 
-class ConfigDocument(Part, forbid_unknown_fields=True):
+class ConfigDocument(Part):
     """The document of the ConfigMap, or of a file."""
 
     source: str
@@ -33,7 +33,7 @@ class ConfigDocument(Part, forbid_unknown_fields=True):
     problems: list[str]
 
 
-class ConfigLayer(Part, forbid_unknown_fields=True):
+class ConfigLayer(Part):
     """One layer of the strategy."""
 
     name: str
@@ -44,7 +44,7 @@ class ConfigLayer(Part, forbid_unknown_fields=True):
     """The keys that it sets, as on the page of the configuration."""
 
 
-class ConfigValue(Part, forbid_unknown_fields=True):
+class ConfigValue(Part):
     """Value of one key."""
 
     value: Any
@@ -55,7 +55,7 @@ class ConfigValue(Part, forbid_unknown_fields=True):
     """Whether this project uses the key."""
 
 
-class ConfigExplanation(AnswerDocument, forbid_unknown_fields=True):
+class ConfigExplanation(AnswerDocument):
     """Document of `koordctl explain config`."""
 
     node: str
@@ -79,13 +79,38 @@ def answer(explained: StrategyExplanation, notes: Sequence[str] = ()) -> Answer:
     columns = (Column("KEY"), Column("VALUE"), Column("FROM"))
     compared = explanation.comparison(explained)
     return Answer(
-        msgspec.convert(explanation.as_json(explained), ConfigExplanation),
+        _document(explained),
         [Table(columns, list(explanation.value_rows(explained.values)))] if explained.strategy else [],
         [f"node/{explained.node}"] if explained.node else [],
         list(explanation.head(explained)),
         ["", compared] if compared else [],
         FINE if explained.strategy else NOTHING,
         notes,
+    )
+
+
+def _document(explained: StrategyExplanation) -> ConfigExplanation:
+    strategy, outcome = explained.strategy, explained.outcome
+    problems = [problem.with_effect() for problem in outcome.problems]
+    return ConfigExplanation(
+        node=explained.node,
+        enabled=strategy.enabled if strategy else None,
+        summary=explanation.participation(explained),
+        document=ConfigDocument(explained.source, outcome.state.value, evaluation.reason(outcome), problems),
+        layers=[
+            ConfigLayer(
+                layer.name,
+                layer.refused,
+                [problem.with_effect() for problem in layer.problems],
+                layer.strategy.to_wire(),
+            )
+            for layer in (strategy.layers if strategy else ())
+        ],
+        node_metric_spec_differs=None if explained.spec_differs is None else list(explained.spec_differs),
+        matching_node_configs=list(strategy.matching) if strategy else [],
+        values={
+            value.key: ConfigValue(value.value, value.layer or None, value.effective) for value in explained.values
+        },
     )
 
 

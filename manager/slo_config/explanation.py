@@ -151,34 +151,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return value if isinstance(value, str) and value else json.dumps(value)
-
-
-def as_json(explained: StrategyExplanation) -> dict[str, Any]:
-    """Return the explanation as an object for JSON."""
-    strategy = explained.strategy
-    return {
-        "node": explained.node,
-        "enabled": strategy.enabled if strategy else None,
-        "summary": participation(explained),
-        "document": {
-            "source": explained.source,
-            "state": explained.outcome.state.value,
-            "reason": evaluation.reason(explained.outcome),
-            "problems": [problem.with_effect() for problem in explained.outcome.problems],
-        },
-        "layers": [
-            {
-                "name": layer.name,
-                "ignored": layer.refused,
-                "problems": [problem.with_effect() for problem in layer.problems],
-                "strategy": layer.strategy.to_wire(),
-            }
-            for layer in (strategy.layers if strategy else ())
-        ],
-        "nodeMetricSpecDiffers": None if explained.spec_differs is None else list(explained.spec_differs),
-        "matchingNodeConfigs": list(strategy.matching) if strategy else [],
-        "values": {
-            value.key: {"value": value.value, "from": value.layer or None, "effective": value.effective}
-            for value in explained.values
-        },
-    }
