@@ -87,7 +87,7 @@ def render_in(namespace: str, *values: str) -> Rendered:
     options = [word for value in values for word in ("--set", value)]
     result = run_helm("template", "koord-suite", str(FOLDER), "--namespace", namespace, *options)
     assert result.returncode == 0, result.stderr
-    return Rendered(tuple(item for item in yaml.safe_load_all(result.stdout) if item))
+    return Rendered(tuple(item for item in yaml.load_all(result.stdout, yaml.CSafeLoader) if item))
 
 
 def parsed_settings(container: dict[str, Any], model: type[settings.Settings], prefix: str) -> Any:

@@ -3,13 +3,14 @@ kubelets. Tests set the numbers; folders count links as cgroup folders do (on tm
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from koordlet.collectors.host import HostRoot
 from tests.host_trees.group_names import BESTEFFORT, BURSTABLE, CGROUPFS, GUARANTEED, SYSTEMD, GroupNames
 
-__all__ = ["BESTEFFORT", "BURSTABLE", "CGROUPFS", "GUARANTEED", "HYBRID", "SYSTEMD", "V1", "V2", "PlainHost"]
+__all__ = ["BESTEFFORT", "BURSTABLE", "CGROUPFS", "GUARANTEED", "HYBRID", "SYSTEMD", "V1", "V2", "PlainHost", "rewrite"]
 
 V1, V2, HYBRID = "v1", "v2", "hybrid"
 
@@ -39,6 +40,17 @@ def memory_stat_v2(usage_bytes: int) -> str:
         f"inactive_file {3 * MIB}\nactive_file {2 * MIB}\nunevictable {usage_bytes // 8}\n"
         "slab_reclaimable 8192\nslab_unreclaimable 100\nslab 8292\npgfault 10\npgmajfault 0\n"
     )
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Write a file without emptying it before: ext4 flushes a file that was emptied to the disk when it is closed."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        data = text.encode()
+        os.write(descriptor, data)
+        os.ftruncate(descriptor, len(data))
+    finally:
+        os.close(descriptor)
 
 
 class PlainHost:
@@ -78,11 +90,11 @@ class PlainHost:
         part, rest = divmod(busy_ticks, 5)
         line = f"{part + rest} {part} {part} 777777 8888 {part} {part} 99 55 66"
         lines = [f"cpu  {line}", *(f"cpu{n} {line}" for n in range(cpus)), "intr 1 2 3", "ctxt 5", "btime 1700000000"]
-        (self.host_root.proc_root / "stat").write_text("\n".join(lines) + "\n")
+        rewrite(self.host_root.proc_root / "stat", "\n".join(lines) + "\n")
         sizes = {"MemTotal": total_bytes, "MemFree": 4096, "MemAvailable": total_bytes - used_bytes}
         sizes |= dict.fromkeys(("Buffers", "Cached", "Active", "Inactive", "Shmem", "Slab", "SReclaimable"), 8192)
         text = "".join(f"{key + ':':<15} {size // 1024:>8} kB\n" for key, size in sizes.items())
-        (self.host_root.proc_root / "meminfo").write_text(text)
+        rewrite(self.host_root.proc_root / "meminfo", text)
 
     def set_group(self, group: Path, cpu_seconds: float, memory_bytes: int) -> None:
         """Make a group, or change its numbers."""
@@ -92,7 +104,7 @@ class PlainHost:
     def write(self, group: Path, file: str, text: str) -> None:
         """Write any text to a file of a group, keeping the inode as a kernel does."""
         mount = self.memory_mount if file.startswith("memory.") else self.cpu_mount
-        (mount / group / file).write_text(text)
+        rewrite(mount / group / file, text)
 
     def remove_file(self, group: Path, file: str) -> None:
         """Remove one file of a group, as for a controller that is not enabled."""

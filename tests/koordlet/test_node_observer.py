@@ -48,7 +48,7 @@ from koordlet.samples import (
     pod_key,
 )
 from koordlet.settings import KoordletSettings
-from tests.host_trees.plain_files import BURSTABLE, GUARANTEED, V1, V2, PlainHost
+from tests.host_trees.plain_files import BURSTABLE, GUARANTEED, V1, V2, PlainHost, rewrite
 from tests.koordlet.collectors.test_capped_usage import throttled
 from tests.koordlet.fed_node import FedNode
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
@@ -89,7 +89,7 @@ def test_idle_exclusive_cpus_are_nothing_that_mid_could_use(tmp_path, version, c
         mount = one.host.cpu_mount if version == V2 else one.host.cpu_mount.parent / "cpuset"
         one.host.set_group(guaranteed, 1.0, GIB)
         (mount / guaranteed).mkdir(parents=True, exist_ok=True)
-        (mount / guaranteed / ("cpuset.cpus.effective" if version == V2 else "cpuset.cpus")).write_text(f"{cpus}\n")
+        rewrite(mount / guaranteed / ("cpuset.cpus.effective" if version == V2 else "cpuset.cpus"), f"{cpus}\n")
 
     one.host.pod = lambda name, real=one.host.pod: real(name, GUARANTEED if name == "db" else BURSTABLE)
     one.run(181, in_container)
@@ -111,7 +111,7 @@ def test_what_is_swapped_out_of_a_pod_is_used_by_it_and_by_the_node(tmp_path, ve
         with (pod / "memory.stat").open("a") as memory_stat:
             memory_stat.write(f"total_swap {swap_gib * GIB}\n" if version == V1 else f"swapcached {GIB}\n")
         if version == V2:
-            (pod / "memory.swap.current").write_text(f"{(swap_gib + 1) * GIB}\n")
+            rewrite(pod / "memory.swap.current", f"{(swap_gib + 1) * GIB}\n")
 
     one.run(31, swapped_out)
     used = one.report()

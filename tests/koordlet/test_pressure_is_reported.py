@@ -14,7 +14,7 @@ from koordlet.node_observer import NodeObserver
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.report.builder import ReportBuilder
-from tests.host_trees.plain_files import V2, PlainHost
+from tests.host_trees.plain_files import V2, PlainHost, rewrite
 from tests.koordlet.one_node import bound_pod
 
 UID, CID = "a", "c" * 64
@@ -57,12 +57,12 @@ class Node:
                 self.files.set_group(group, 0.0, 0)
         text = f"usage_usec 0\nuser_usec 0\nsystem_usec 0\nnr_periods {periods}\nnr_throttled {throttled}\n"
         for folder in (self.files.cpu_mount / "kubepods", *(self.files.cpu_mount / group for group in groups)):
-            (folder / "cpu.stat").write_text(text)
+            rewrite(folder / "cpu.stat", text)
             for resource in ("cpu", "memory", "io") if self.with_pressure else ():
-                (folder / f"{resource}.pressure").write_text(PRESSURE.format(3_000_000))
+                rewrite(folder / f"{resource}.pressure", PRESSURE.format(3_000_000))
                 pressure = self.files.host_root.proc_root / "pressure"
                 pressure.mkdir(exist_ok=True)
-                (pressure / resource).write_text(PRESSURE.format(9_000_000))
+                rewrite(pressure / resource, PRESSURE.format(9_000_000))
 
     def run(self, ticks):
         for _ in range(ticks):
