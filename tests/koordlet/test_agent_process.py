@@ -151,7 +151,7 @@ async def test_an_agent_that_was_frozen_reports_again_in_order(tmp_path, host):
         async with running(tmp_path, server) as process:
             await server.until(lambda: server.asked("PUT"))
             process.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(3.0)
+            await asyncio.sleep(1.5)
             frozen = len(server.asked("PUT"))
             process.send_signal(signal.SIGCONT)
             await server.until(lambda: len(server.asked("PUT")) > frozen)

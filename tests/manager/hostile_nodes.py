@@ -4,7 +4,6 @@ import json
 
 STRATEGY = "node.koordinator.sh/colocation-strategy"
 RESERVATION = "node.koordinator.sh/reservation"
-RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
 MID_STATUS = "koordinator.sh/mid-resource-status"
 LONGEST = 16 * 1024
 

@@ -10,7 +10,6 @@ AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDE
 LOAD_WATCHER, WEBHOOK = Component.LOAD_WATCHER, Component.WEBHOOK
 UNINTERRUPTED, AT_ONCE = Timeless.UNINTERRUPTED, Timeless.AT_ONCE
 
-_LINKS = "e2e/cases/faults/test_links.py"
 _EXTENDER_FAULTS = "e2e/cases/faults/test_extender_faults.py"
 _WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
 _UPGRADE = "e2e/cases/chart/test_upgrade.py"

@@ -15,9 +15,6 @@ from tests.corpora.mid.documents import (
 
 COLOCATION = "node.koordinator.sh/colocation-strategy"
 RESERVATION = "node.koordinator.sh/reservation"
-CAUSED_BY_BUDGET = {"code": 429, "reason": "TooManyRequests"}
-
-
 def one(name: str, *, config: Document | None = None, at: Document | None = None, **report: Any) -> Document:
     """Return a case of one report of one node."""
     return case(name, ENABLED | (config or {}), nodes=[at or node()], nodemetrics=[metric(status=status(-5, **report))], seconds=3)

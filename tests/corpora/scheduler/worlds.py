@@ -424,14 +424,3 @@ def _trimaran_steps(chance: random.Random) -> Iterator[Document]:
             yield {"measurements": _snapshot(chance, names, clock)}
         if chance.random() < 0.5:
             pod = _declared(chance, "new")
-
-
-def _measured(nodes: dict[str, list[tuple[str, str, float]]], end: int = 0, duration: str = "15m") -> Document:
-    at = 1_700_000_000 + end
-    seconds = {"15m": 900, "10m": 600, "5m": 300}[duration]
-    rows = {
-        name: {"metrics": [dict(zip(("type", "operator", "value"), each, strict=True)) for each in own]}
-        for name, own in nodes.items()
-    }
-    window = {"duration": duration, "start": at - seconds, "end": at}
-    return {"timestamp": at, "window": window, "source": "Prometheus", "data": {"NodeMetricsMap": rows}}

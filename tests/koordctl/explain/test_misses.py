@@ -97,24 +97,12 @@ def test_a_message_of_another_form_gives_no_reason(message):
 WANTED, NOTHING = Amounts(11_000, 8 * GIB), Amounts(None, None)
 
 
-SHORT_OF_CPU = "0/9 nodes are available: {} Insufficient kubernetes.io/mid-cpu."
-
-
 OVERUSED = "node(s) usage exceed threshold"
 
 
 def of_scheduler(message, *nodes, wanted=WANTED):
     (group,) = pod.groups(message, [], {}, wanted, nodes)
     return group.nearest
-
-
-def short_of_cpu(*left, count=1, wanted=WANTED):
-    """Return the nearest miss of nodes a, b, ... of 20 cores of Mid, of which so much is left."""
-    nodes = [
-        NodeState(name, mid=Amounts(20_000, GIB), mid_requests=Amounts(20_000 - each, 0))
-        for name, each in zip("abc", left, strict=False)
-    ]
-    return of_scheduler(SHORT_OF_CPU.format(count), *nodes, wanted=wanted)
 
 
 def of_record(plugin, reason, inputs, estimate=None, wanted=NOTHING):

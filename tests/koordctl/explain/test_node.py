@@ -10,14 +10,13 @@ from koordctl import __main__ as koordctl
 from manager.node_metric import spec
 from manager.slo_config import strategy
 from tests.fleet import cluster
-from tests.koordctl.serving import METRICS, SUITE, healthy, kubeconfig_of
+from tests.koordctl.serving import METRICS, healthy, kubeconfig_of
 
 TERMS = {
     "allocatable": 15_500, "capacity": 16_000, "reclaimRatioPercent": 100, "peakProd": 5_550, "reclaimable": 9_200,
     "thresholdPercent": 60, "cap": 9_300, "unallocated": 750, "unallocatedPercent": 30, "unallocatedShare": 225,
     "unused": 10_800, "calculated": 9_423, "floor": 7_200,
 }  # fmt: skip
-STORED = f"/api/v1/namespaces/{SUITE}/configmaps/koord-manager-last-good-config"
 
 
 def cluster_of(node=None, metric=None, **changes):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from api_types.colocation import controller_config
@@ -19,7 +19,7 @@ from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction, Peak
 from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import PredictionServer
-from koordlet.samples import NODE, SYSTEM, Resource, SeriesKey, SeriesKind, Snapshot, UsageSample
+from koordlet.samples import Resource, Snapshot, UsageSample
 from tests.koordlet.prediction.plain_statistics import PlainStatistics, prod_load
 from tests.koordlet.prediction.pods import Pod
 
@@ -60,6 +60,7 @@ def test_every_module_of_a_predictor_is_registered():
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
+@settings(max_examples=30)
 @given(load=loads(), more=usage)
 def test_a_peak_covers_the_cold_requests_and_rises_by_what_they_rise_at_most(name, load, more):
     parameters = PredictParameters(predictor=name)
@@ -70,6 +71,7 @@ def test_a_peak_covers_the_cold_requests_and_rises_by_what_they_rise_at_most(nam
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
+@settings(max_examples=30)
 @given(load=loads(), margins=st.tuples(st.floats(0, 100), st.floats(0, 100)))
 def test_a_peak_rises_with_the_margin(name, load, margins):
     low, high = (
@@ -136,6 +138,7 @@ def test_one_scenario_by_hand_through_all_predictors():
 
 
 @pytest.mark.parametrize("name", EVERY_PREDICTOR)
+@settings(max_examples=30)
 @given(load=loads(), capacity=usage)
 def test_a_peak_is_at_most_the_capacity_of_the_node_and_its_terms_do_not_change(name, load, capacity):
     parameters = PredictParameters(predictor=name)
@@ -151,28 +154,8 @@ def test_the_level_of_a_calibrated_member_is_kept_beside_a_larger_peak(monkeypat
     assert registry.predict(prod_load(), policy) == Peak(5.0, 1.0, class_peak=4.0, level="max")
 
 
-ROW, OTHER_ROW = np.array([0], np.intp), np.array([1], np.intp)
 START = 2.0**30
 ROUNDING = 1e-9
-
-
-def add(bank, row, value, at_seconds):
-    bank.add(row, np.array([value]), at_seconds)
-
-
-# Percentiles
-
-
-# Moments and decay
-
-# Checkpoint
-
-PODS = tuple(SeriesKey(SeriesKind.POD, uid) for uid in "abc")
-
-
-# Predictors
-
-
 OF_PERCENTILES = ("borg-default", "resource-central", "percentile")
 STEP_SECONDS = 300
 BOTH = (Pod("a"), Pod("b"))
@@ -206,6 +189,7 @@ def no_lower(before, after, names):
     return [name for name in names if after[name] < before[name] * (1 - ROUNDING)] == []
 
 
+@settings(max_examples=50)
 @given(histories, st.data(), core_counts)
 def test_predictors_of_percentiles_and_requests_are_monotone_in_every_single_sample(history, data, more):
     step = data.draw(st.integers(0, len(history) - 1))
@@ -221,6 +205,7 @@ def deviations_from_mean(values):
     return (values - mean) / stdev if stdev > 1e-6 else np.zeros(len(values))
 
 
+@settings(max_examples=50)
 @given(histories, st.data(), core_counts, st.sampled_from([1.0, 3.0, 5.0, 10.0]))
 def test_every_predictor_is_monotone_in_a_sample_not_far_below_the_mean(history, data, more, n):
     """d sig / dx_i = w_i (1 + N z_i), z_i = (x_i - mean) / stdev, and z_i only rises with x_i.
@@ -237,13 +222,9 @@ def test_every_predictor_is_monotone_in_a_sample_not_far_below_the_mean(history,
     assert no_lower(before, after, EVERY_PREDICTOR)
 
 
+@settings(max_examples=50)
 @given(histories, st.floats(1, 4), core_counts)
 def test_every_predictor_rises_with_usage_as_a_whole(history, factor, more):
     """All samples times a number, or all of a pod higher by the same: busier, not less even."""
     busier = [(factor * a + more, factor * b) for a, b in history]
     assert no_lower(cpu_peaks(history), cpu_peaks(busier), EVERY_PREDICTOR)
-
-
-# Values that are not usage
-
-series = st.sampled_from([NODE, SYSTEM, class_series.PROD, *PODS])
