@@ -125,7 +125,7 @@ def test_credentials_in_an_address_are_not_shown(closed_port):
     assert "secret" not in str(raised.value)
 
 
-OPTIONS = ("--from", START, "--to", START + DAYS * DAY - STEP, "--step", "15m", "-o", "json")
+OPTIONS = ("--from", START, "--to", START + DAYS * DAY - STEP, "--step", "15m", "--interval", "6h", "-o", "json")
 
 
 def run(capsys, *arguments):
@@ -201,7 +201,7 @@ def test_partial_data_and_a_node_without_pods_are_reported(capsys, four_days):
         return status, content
 
     with serving(Proxy(four_days, without)) as proxy:
-        code, out, errors = run(capsys, "--prometheus", proxy.url, *OPTIONS)
+        code, out, errors = run(capsys, "--prometheus", proxy.url, *OPTIONS, "--interval", "1h")
     assert code in (0, 1)
     partial, left_out = errors.splitlines()
     # The first 36 % of the time are history, and the last hour is the horizon of the last forecast.

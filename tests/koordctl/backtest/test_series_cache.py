@@ -22,7 +22,8 @@ from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 END = START + DAYS * DAY - STEP
-OPTIONS = ("--step", "15m", "--from", START, "--to", END, "--interval", "1h", "-o", "json")
+SHORT = ("--step", "15m", "--interval", "6h", "-o", "json")
+OPTIONS = ("--from", START, "--to", END, *SHORT)
 
 
 def run(capsys, *arguments):
@@ -92,7 +93,9 @@ def test_relative_times_read_the_days_that_are_over_once(capsys, proxy, tmp_path
     def at(seconds, *more):
         monkeypatch.setattr(command.time, "time", lambda: float(seconds))
         before = len(proxy.queries())
-        found = run(capsys, "--prometheus", proxy.url, "--from", "2d", "--step", "15m", "-o", "json", *more)
+        found = run(
+            capsys, "--prometheus", proxy.url, "--from", "2d", "--step", "15m", "--interval", "6h", "-o", "json", *more
+        )
         return found[:2], (len(proxy.queries()) - before) / 5 / NODES
 
     noon = START + 3 * DAY + DAY // 2
