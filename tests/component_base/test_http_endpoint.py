@@ -506,19 +506,9 @@ def test_thousands_of_slow_clients_are_all_closed_and_cost_little_while_probes_a
     assert server.log() == ""
 
 
-@pytest.mark.parametrize("opening", OPENINGS.values(), ids=OPENINGS)
-def test_each_kind_of_slow_client_is_closed(tmp_path, opening):
-    with process(tmp_path, seconds=1.0) as server, clients_of(server) as clients:
-        clients.connect(opening)
-        while clients.open:
-            clients.drip()
-            time.sleep(0.05)
-        assert server.probe() == b"fine\n"
-
-
 @pytest.mark.usefixtures("_many_descriptors")
 def test_out_of_descriptors_it_waits_for_one_instead_of_turning(tmp_path):
-    with process(tmp_path, seconds=3.0, descriptors=25) as server, clients_of(server) as clients:
+    with process(tmp_path, seconds=1.5, descriptors=25) as server, clients_of(server) as clients:
         assert server.probe() == b"fine\n"
         for _ in range(60):
             clients.connect(b"")
@@ -528,7 +518,7 @@ def test_out_of_descriptors_it_waits_for_one_instead_of_turning(tmp_path):
             time.sleep(0.1)
         assert server.probe() == b"fine\n"
         used = sum(server.process.cpu_times()[:2]) - before
-        assert used < 1.0, "seconds of CPU, in at least three of the clock"
+        assert used < 0.5, "seconds of CPU, in at least one and a half of the clock"
     (line,) = server.log().splitlines()
     assert "cannot accept clients: [Errno 24] Too many open files" in line
 
