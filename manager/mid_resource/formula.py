@@ -31,7 +31,7 @@ FROM_PODS: Final = "pods"
 UNKNOWN: Final = "unknown"
 """Sources of the requests in a target."""
 SET_BACK: Final = dt.timedelta(seconds=5)
-"""A clock that is set back by less than this only counts pods that were bound so much later."""
+"""A clock that is set back by less than this only counts pods bound so much later, and lengthens pauses by as much."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ def calculated(
 ) -> Target:
     """Return the target by the terms of both resources, by native name; bound the rise over the published values.
 
-    A rise is bounded per update: a sample that was published already (`same_sample`) permits no second one. A key that
-    is missing rises from the value of the last status annotation, so that a lost key returns to it at once.
+    A rise is bounded per update: a sample that was published already (`same_sample`) permits no second one. It begins
+    at the value of the last status annotation, so that a key that another client lost returns to it at once.
     `reserved`, by native name, is only recorded: the terms are net of it. A `closed` node has room for no new pod.
     """
-    before = _published_or_written(published, written)
+    before = _last_values(published, written)
     values: dict[str, int | None] = {}
     lines = {}
     reason = Reason.CALCULATED
@@ -122,10 +122,11 @@ def kept_closed(target: Target, requested: Mapping[str, int], closed: Closed) ->
     return dataclasses.replace(target, values=values, lines=lines, closed=closed)
 
 
-def _published_or_written(published: PublishedMid, written: MidStatus | None) -> dict[str, int | None]:
+def _last_values(published: PublishedMid, written: MidStatus | None) -> dict[str, int | None]:
+    """Return what the manager itself wrote, whatever another client made of it; what is published where it did not."""
     lines = written.resources if written else {}
-    before = {mid: lines[mid].published if mid in lines else None for mid in names.MID_RESOURCES}
-    return {mid: published.allocatable.get(mid, before[mid]) for mid in names.MID_RESOURCES}
+    own = {mid: line.published for mid, line in lines.items() if line.published is not None}
+    return {mid: own.get(mid, published.allocatable.get(mid)) for mid in names.MID_RESOURCES}
 
 
 _REASON_OF_SOURCE: Final[Mapping[str, Reason]] = {
@@ -137,10 +138,10 @@ _REASON_OF_SOURCE: Final[Mapping[str, Reason]] = {
 
 
 def kept(published: PublishedMid, reason: Reason, written: MidStatus | None) -> Target:
-    """Keep the published values. A key that is missing is restored from the last status annotation."""
+    """Keep the values of the last status annotation; where it has none, those that are published."""
     before = times.parse_rfc3339_or_none(written.floor_before if written else None)
     lines = written.resources if written else {}
-    return Target(_published_or_written(published, written), reason, lines, floor_before=before)
+    return Target(_last_values(published, written), reason, lines, floor_before=before)
 
 
 def withdrawn(lines: Mapping[str, Terms] | None, reason: Reason, floor_before: dt.datetime | None = None) -> Target:

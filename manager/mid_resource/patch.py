@@ -1,8 +1,9 @@
 """Decide whether and when a node's status is written, and make the patch with the status annotation. Pure.
 
-A node is written when a value moves by more than the threshold, when the last write is too long ago, when a key is
-missing (a recreated node, an edit by hand), when a running pod would not be covered, when Mid begins to shrink, when
-the node begins or ceases to be closed to new Mid pods, and when the reason changes.
+A node is written when a calculated value moves by more than the threshold or a value that is not calculated moves at
+all, when a running pod would not be covered, when what a pod has left is not for another one, when the head of the
+annotation changes (the reason, whether the node is closed, since when Mid shrinks), and when the last write is too long
+ago.
 
 The annotation has every term with its source and time, and the reason code. It is also the memory of the manager: a new
 leader reads from it the time of the last write and the sample that was used.
@@ -45,12 +46,8 @@ class PatchReason(enum.StrEnum):
 
     KEY_MISSING = "key-missing"
     MOVED = "moved"
-    BELOW_FLOOR = "below-floor"
-    REFRESH = "refresh"
-    WITHDRAWAL = "withdrawal"
     EXPLANATION = "explanation"
-    SHRINKING = "shrinking"
-    CLOSING = "closing"
+    REFRESH = "refresh"
 
 
 def needs_sync(old: Mapping[str, int], new: Mapping[str, int | None], threshold: float) -> PatchReason | None:
@@ -80,88 +77,33 @@ def patch_reason(
     last_usable: dt.datetime | None = None,
 ) -> PatchReason | None:
     """Return the reason to write the node; None where it may stay unchanged. `last_usable` is of kept values."""
-    last_write = times.parse_rfc3339_or_none(written.time if written else None)
-    refresh = last_write is None or not last_write <= now <= last_write + refresh_period
-    match action:
-        case Action.KEEP:
-            return _kept_reason(target, published, written, last_usable, is_refresh_due=refresh)
-        case Action.WITHDRAW:
-            return _withdrawal_reason(target, published, written)
-        case Action.CALCULATE:
-            moved = needs_sync(published.allocatable, target.values, threshold)
-            moved = moved or needs_sync(published.capacity, target.values, threshold)
-            floors = {mid: line.floor or 0 for mid, line in target.lines.items()}
-            if moved is None and any(published.allocatable.get(mid, 0) < floor for mid, floor in floors.items()):
-                moved = PatchReason.BELOW_FLOOR
-            shrinks = target.floor_before and (_floor_fell(target, published) or _floor_time_is_new(target, written))
-            if moved is None and shrinks:
-                moved = PatchReason.SHRINKING
-            if moved is None and _closes(target, published, written):
-                moved = PatchReason.CLOSING
-            if moved is None and written and written.reason != target.reason:
-                moved = PatchReason.EXPLANATION
-            return moved or (PatchReason.REFRESH if refresh else None)
-
-
-def _kept_reason(
-    target: Target,
-    published: PublishedMid,
-    written: MidStatus | None,
-    last_usable: dt.datetime | None,
-    *,
-    is_refresh_due: bool,
-) -> PatchReason | None:
-    needed = {mid for mid, value in target.values.items() if value is not None}
-    if not needed <= published.allocatable.keys() & published.capacity.keys():
-        return PatchReason.KEY_MISSING
-    if _closes(target, published, written):
-        return PatchReason.CLOSING
-    if target.reason != (written.reason if written else Reason.AWAITING_FIRST_REPORT):
-        return PatchReason.EXPLANATION
-    if published.is_empty():
-        return None
-    if is_refresh_due:
-        return PatchReason.REFRESH
+    is_calculated, carried = action is Action.CALCULATE, carries_status(target)
+    for amounts in (published.allocatable, published.capacity):
+        if differs := needs_sync(amounts, target.values, threshold if is_calculated else 0.0):
+            return differs
+    if is_calculated and any(_is_out_of_bounds(mid, target, before) for mid, before in published.allocatable.items()):
+        return PatchReason.MOVED
+    if written is None:  # a new node has no Mid key before its first report
+        is_new = published.is_empty() and target.reason in (Reason.AWAITING_FIRST_REPORT, Reason.NODE_METRIC_MISSING)
+        return None if is_new or not carried else PatchReason.EXPLANATION
+    shrinks = target.floor_before and any(line.bound_before is not None for line in target.lines.values())
+    since = times.format_rfc3339(target.floor_before) if target.floor_before and shrinks else written.floor_before
+    head = target.reason if carried else "", target.closed, since
+    is_kept = action is Action.KEEP and not published.is_empty()
     # a restarted manager could not know the time of the kept values, and would end them too early
-    is_unwritten = last_usable is not None and times.format_rfc3339(last_usable) != mid_status.last_usable(written)
-    return PatchReason.EXPLANATION if is_unwritten else None
+    is_unknown = is_kept and last_usable and times.format_rfc3339(last_usable) != mid_status.last_usable(written)
+    if is_unknown or (written.reason, written.closed, written.floor_before) != head:
+        return PatchReason.EXPLANATION
+    last_write = times.parse_rfc3339_or_none(written.time)
+    is_old = last_write is None or not last_write <= now <= last_write + refresh_period
+    return PatchReason.REFRESH if is_old and (is_calculated or is_kept) else None
 
 
-def _floor_fell(target: Target, published: PublishedMid) -> bool:
-    """Check whether ended pods lowered a floor that is published: the room that they leave is not for new ones."""
-    return any(
-        line.bound_before is not None
-        and line.published is not None
-        and line.floor == line.published < published.allocatable.get(mid, 0)
-        for mid, line in target.lines.items()
-    )
-
-
-def _floor_time_is_new(target: Target, written: MidStatus | None) -> bool:
-    """Check whether the node does not yet record the time before which pods have to be bound to be in the floor."""
-    if target.floor_before is None or all(line.bound_before is None for line in target.lines.values()):
-        return False
-    return written is None or written.floor_before != times.format_rfc3339(target.floor_before)
-
-
-def _closes(target: Target, published: PublishedMid, written: MidStatus | None) -> bool:
-    """Check whether a node begins or ceases to be closed, or has more room than its own pods need while it is."""
-    if target.closed and any((target.values.get(mid) or 0) < value for mid, value in published.allocatable.items()):
-        return True
-    return written is not None and written.closed != target.closed
-
-
-def _withdrawal_reason(target: Target, published: PublishedMid, written: MidStatus | None) -> PatchReason | None:
-    floor = {mid: value for mid, value in target.values.items() if value is not None}
-    if dict(published.allocatable) != floor or dict(published.capacity) != floor:
-        return PatchReason.WITHDRAWAL
-    if _floor_time_is_new(target, written):
-        return PatchReason.SHRINKING
-    if written is None and target.reason is Reason.NODE_METRIC_MISSING:
-        return None  # a new node: its NodeMetric is being created
-    if carries_status(target):
-        return None if written and written.reason == target.reason else PatchReason.EXPLANATION
-    return PatchReason.EXPLANATION if written else None
+def _is_out_of_bounds(mid: str, target: Target, before: int) -> bool:
+    """Check whether a published value is below the floor, or leaves the room of pods that ended where none may come."""
+    line = target.lines.get(mid, Terms())
+    admits_none = target.closed or (line.bound_before is not None and line.floor == line.published)
+    return before < (line.floor or 0) or (bool(admits_none) and (target.values.get(mid) or 0) < before)
 
 
 def carries_status(target: Target) -> bool:

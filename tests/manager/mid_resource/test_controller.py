@@ -188,12 +188,13 @@ async def test_kept_values_name_the_sample_that_gave_them_and_the_last_usable_on
 
 @pytest.mark.parametrize("where", ["capacity", "allocatable"])
 @pytest.mark.parametrize("usable", [True, False])
-async def test_restores_a_missing_key_with_and_without_a_prediction(world, where, usable):
+@pytest.mark.parametrize("value", [None, "0", "999999"])
+async def test_restores_what_another_client_changed_with_and_without_a_prediction(world, where, usable, value):
     await started(world)
     await reported(world)
     if not usable:
         await reported(world, prodPeakMetric=None)
-    world.server.patch("nodes", "n1", {"status": {where: {MID[0]: None}}})
+    world.server.patch("nodes", "n1", {"status": {where: {MID[0]: value}}})
     await world.settle()
     assert world.mid_of() == (6_000, 10_000)
 

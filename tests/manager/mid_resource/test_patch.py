@@ -9,7 +9,7 @@ from manager.mid_resource import patch as patch_rules
 from manager.mid_resource.decision import Action
 from manager.mid_resource.formula import PublishedMid, Target
 from manager.mid_resource.patch import PatchReason
-from manager.mid_resource.reasons import Reason
+from manager.mid_resource.reasons import Closed, Reason
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 NODE = pods.Node(metadata=pods.ObjectMeta(name="n1", uid="u1"))
@@ -56,7 +56,7 @@ def test_a_calculated_value_is_written_when_it_moved_or_a_key_is_missing(before,
     [
         (written(300), None),
         (written(301), PatchReason.REFRESH),
-        (None, PatchReason.REFRESH),
+        (None, PatchReason.EXPLANATION),
         (written(-3600), PatchReason.REFRESH),
     ],
 )
@@ -76,8 +76,22 @@ def test_an_ended_pod_of_the_floor_leaves_no_room_for_a_new_one():
     line = Terms(published=9_900, floor=9_900, bound_before=9_900)
     target = Target(values(9_900), Reason.CALCULATED, {CPU: line}, NOW)
     known = patch.make_status(Reason.CALCULATED, NOW, floor_before=NOW)
-    assert cause(target, published(10_000), known) is PatchReason.SHRINKING
+    assert cause(target, published(10_000), known) is PatchReason.MOVED
     assert cause(target, published(9_900), known) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        (published(1_000), None),
+        (published(1_001), PatchReason.MOVED),  # less than the threshold of 10 %
+        (published(1_000, 1_001), PatchReason.MOVED),
+        (published(999), None),
+    ],
+)
+def test_a_closed_node_is_written_where_it_has_more_room_than_its_pods_need(before, expected):
+    known = patch.make_status(Reason.CALCULATED, NOW, closed=Closed.FROZEN)
+    assert cause(Target(values(1_000), Reason.CALCULATED, closed=Closed.FROZEN), before, known) is expected
 
 
 def test_one_patch_has_both_resources_in_both_lists_and_the_annotation():

@@ -136,13 +136,15 @@ def test_a_withdrawal_publishes_the_bound_requests_and_no_more(bound, before, re
     cause = writing.patch_reason(
         target, Action.WITHDRAW, before, None, threshold=1.0, refresh_period=dt.timedelta(1), now=NOW
     )
-    assert (cause is writing.PatchReason.WITHDRAWAL) is (before != PublishedMid(wanted, wanted))
+    is_moved = cause in (writing.PatchReason.KEY_MISSING, writing.PatchReason.MOVED)
+    assert is_moved is (before != PublishedMid(wanted, wanted))
 
 
 @given(published, inputs)
-def test_keeps_the_published_or_the_last_written_values(before, given_inputs):
+def test_keeps_the_last_written_values_or_else_the_published_ones(before, given_inputs):
     last = calculated(given_inputs, before, 100, same_sample=False)
     written = writing.make_status(last.reason, NOW, lines=last.lines)
-    target = formula.kept(before, Reason.NO_PREDICTION, written)
-    for mid in (CPU, MEMORY):
-        assert target.values[mid] == before.allocatable.get(mid, last.values[mid])
+    assert formula.kept(before, Reason.NO_PREDICTION, written).values == last.values
+    for unwritten in (None, writing.make_status(last.reason, NOW)):
+        values = formula.kept(before, Reason.NO_PREDICTION, unwritten).values
+        assert values == {mid: before.allocatable.get(mid) for mid in (CPU, MEMORY)}
