@@ -49,10 +49,10 @@ async def _shadow(
     """Return the annotation that a node in shadow would have; None for a node that is not. Raises ApiServerError."""
     if policy.publishes or metric.status is None:
         return None
-    usable = mid_report.usable_report(metric.status, policy)
+    usable, published = mid_report.usable_report(metric.status, policy), formula.published_on(node).allocatable
     source, requests = FROM_REPORT, usable.requests
     if requests is None:
-        source, requests = FROM_PODS, (await list_node(api, node.metadata.name)).requests()
+        source, requests = FROM_PODS, (await list_node(api, node.metadata.name, last_floor=published)).requests()
     sample = times.parse_rfc3339_or_none(metric.status.update_time)
     target = formula.evaluated(node, usable, policy, requests, sample=sample, max_increase_percent=None)
     return patch.make_status(target.reason, now, sample=sample, requests_from=source, lines=target.lines)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from api_types import names
+from api_types.kubernetes import quantities
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
@@ -132,6 +133,8 @@ def _terms(mid: str, written: MidStatus | None, *, is_shadow: bool = False) -> I
 
 def amount(mid: str, value: int) -> str:
     """Format milli-cores or bytes: "1.5 cores", "2.3 GiB (2500000000 bytes)"."""
+    if value >= quantities.UNKNOWN:
+        return f"an amount of {mid} that cannot be read"
     if mid == names.MID_CPU:
         return f"{value / 1000:g} cores"
     return f"{value / _GIB:.1f} GiB ({value} bytes)" if value >= _GIB / 10 else f"{value} bytes"

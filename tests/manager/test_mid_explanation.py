@@ -11,7 +11,7 @@ from fleet import mid_explanation
 from manager.cache import store
 from manager.mid_resource import explanation
 from manager.mid_resource.reasons import STATUS, TEXTS, Reason
-from tests.manager.conftest import MID, allocated, amounts
+from tests.manager.conftest import MID, allocated, amounts, mid_pod
 from tests.manager.evictions import Short
 
 ENABLED = {"enable": True}
@@ -126,12 +126,16 @@ async def test_reports_a_missing_node_metric_and_a_missing_policy(world):
 async def test_explains_a_node_in_shadow_that_nothing_is_written_to(world, upstream):
     report = {"prodReclaimableMetric": amounts("2", "3k")} if upstream else FULL
     await started(world, {**ENABLED, "midPublish": "shadow"}, **report)
+    if upstream:  # whose manager publishes
+        world.server.add("pods", mid_pod("odd", "1e30"), "default")
+        world.server.patch("nodes", "n1", {"status": {"allocatable": {MID[0]: "700"}}})
     explained = await explain(world)
     assert "midPublish is shadow: nothing is written to the node" in head(explained)
     sentences = [term.sentence for term in explained.resources["kubernetes.io/mid-cpu"].terms]
     assert f"With midPublish node, written would be: {'2' if upstream else '6'} cores." in sentences
+    assert not upstream or "Mid pods request 0.7 cores." in sentences
     assert explained.shadow
-    assert [resource.published for resource in explained.resources.values()] == [None, None]
+    assert explained.resources[MID[1]].published is None
 
 
 @pytest.mark.parametrize(

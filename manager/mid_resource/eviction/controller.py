@@ -34,7 +34,7 @@ from manager.mid_resource.eviction.pods import Candidate, EvictablePods
 from manager.mid_resource.eviction.policy import DRAIN_FACTOR, eviction_policy
 from manager.mid_resource.eviction.records import FIX, NodeRecords, Rights
 from manager.mid_resource.eviction.shortage import Trigger
-from manager.mid_resource.formula import Target
+from manager.mid_resource.formula import SET_BACK, Target
 from manager.mid_resource.target import bound_pods
 from manager.slo_config.strategy import Configuration
 
@@ -43,8 +43,6 @@ log = logging.getLogger(__name__)
 RIGHTS_SECONDS: Final = 60.0
 AT_ONCE: Final = 8
 """Nodes that are worked on in parallel."""
-SET_BACK: Final = dt.timedelta(seconds=5)
-"""A clock that is set back by less than this only lengthens the pauses by as much."""
 _MOST_NAMED: Final = 5  # namespaces in an Event
 
 
@@ -111,7 +109,7 @@ class Evictor:
     def remembered(self, name: str, uid: str) -> MidEvictionRecord | None:
         """Return why this process closed a node, also where another client has removed the annotation since."""
         turn = self._turns.nodes.get(name)
-        return turn.record if turn and turn.uid == uid and turn.policy.evicts and not turn.is_emptied else None
+        return turn.record if turn and turn.uid == uid and turn.policy.evicts else None
 
     def forget(self, name: str) -> None:
         """Drop the state of a node that is gone."""
@@ -231,7 +229,7 @@ class Evictor:
         plan, pods = chosen
         turn.mid_pods = len(pods.staying)
         await self._records.name_slow_pods(turn, pods)
-        if not pods.staying and {Trigger.LEAVING, Trigger.MID_ONLY} & set(plan.triggers):
+        if not pods.staying:
             return False  # nothing is left to do there
         self.telemetry.eviction.protected.inc(len(plan.protected))
         if plan.victim is None:

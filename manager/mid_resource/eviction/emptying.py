@@ -79,9 +79,6 @@ class Emptying:
             return
         self._worked = now
         closed = self._closed()
-        for turn in self.turns.emptied():
-            if turn.name not in closed:
-                self.turns.reopened(turn, now)  # another client has removed the annotation
         for turn, state in self._to_list(closed, now):
             await self._list(turn, state, now)
         for turn, state in self.turns.occupied():

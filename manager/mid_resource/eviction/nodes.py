@@ -328,10 +328,6 @@ class Turns:
         """Return the nodes that may be emptied, or were closed for it; usable from any thread."""
         return [(turn, turn.occupancy) for turn in list(self.nodes.values()) if turn.occupancy is not None]
 
-    def emptied(self) -> list[NodeTurn]:
-        """Return the nodes that are closed because only Mid pods keep them."""
-        return [turn for name in self._closed if (turn := self.nodes[name]).is_emptied]
-
     def closed(self, turn: NodeTurn, record: MidEvictionRecord, now: dt.datetime) -> None:
         """Record the annotation that was written to a node."""
         turn.record = record

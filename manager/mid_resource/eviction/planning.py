@@ -82,10 +82,8 @@ def plan(
     if order:
         return EvictionPlan(order[0], causes, need, protected=protected)
     waiting = len(useful) - len(protected)
-    text = (
-        f"{len(protected)} Mid pods are protected, {waiting} wait after a refusal" if useful else "no Mid pod is left"
-    )
-    return EvictionPlan(None, causes, need, text, protected)
+    text = f"{len(protected)} Mid pods are protected, {waiting} wait after a refusal"
+    return EvictionPlan(None, causes, need, text if useful else "no Mid pod is known to hold it", protected)
 
 
 def needed(
@@ -133,15 +131,8 @@ def _namespace_key(pods: list[Candidate], need: Need) -> tuple[object, ...]:
 
 
 def _pod_key(pod: Candidate, need: Need) -> tuple[object, ...]:
-    return (
-        pod.eviction_priority,
-        pod.priority,
-        pod.sub_priority,
-        -pod.memory_over,
-        *_fit(pod, need),
-        pod.name,
-        pod.uid,
-    )
+    tenants = pod.eviction_priority, pod.priority, pod.sub_priority
+    return (*tenants, -pod.memory_over, *_fit(pod, need), pod.name, pod.uid)
 
 
 def _fit(pod: Candidate, need: Need) -> tuple[bool, float]:

@@ -7,6 +7,7 @@ import pytest
 
 from manager.mid_resource.eviction.pods import EvictablePods, Occupancy
 from tests.fakes import cluster
+from tests.manager.conftest import allocated
 from tests.manager.evictions import TENANT, Short, budget_refuses
 
 AT_ONCE = {"enable": True, "midEviction": {"mode": "evict", "emptyNodeSeconds": 120, "emptyNodesAtOnce": 9}}
@@ -76,6 +77,14 @@ async def test_no_more_nodes_than_permitted_are_closed_while_they_exist(short):
     left = tuple(node for node in nodes if node not in closed)
     await short.minutes(4, nodes=left, **PLENTY)
     assert len(short.evicted) == 8
+
+
+async def test_an_amount_that_cannot_be_read_is_not_printed(short):
+    await start(short, {"enable": True, "midEviction": {**AT_ONCE["midEviction"], "mode": "advise"}})
+    short.add_pod("odd", "9" * 20)
+    await short.minutes(6, **PLENTY, allocated=allocated(mid_cpu=3000, mid_memory=3000))
+    (text,) = texts(short, "MidOnlyNode")
+    assert "3 Mid pods request an amount of kubernetes.io/mid-cpu that cannot be read and 3000 bytes;" in text
 
 
 async def test_with_the_key_at_zero_a_closed_node_opens_again(short):
@@ -351,6 +360,7 @@ async def test_a_node_whose_annotation_somebody_removed_is_not_emptied_beyond_th
         await short.minutes(1, nodes=("n1", "n2"), **PLENTY)
         closed.append(sum(short.annotation(name) is not None for name in ("n1", "n2")))
     assert closed == [1] * 6
+    assert "MidResourcesReverted" in short.reasons()
 
 
 async def test_a_taint_that_is_taken_back_does_not_open_it(short):
