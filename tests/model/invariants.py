@@ -47,6 +47,8 @@ class Invariants:
         self.arrived: dict[str, float] = {}
         """Time of a sample on the wire -> when its first report was written."""
         self.withdrawing_since: float | None = None
+        self.closed_since: float | None = None
+        """Since when no new Mid pod is to come, also if it was so for a shortage at first."""
         self.short_since: dict[str, float] = {}
         """Native resource -> since when Calculated is below what is allocated, by the writes."""
         self.reported_at: float | None = None
@@ -63,7 +65,7 @@ class Invariants:
 
     def forget(self) -> None:
         """Forget what the annotation of a node kept: the Node is another one."""
-        self.withdrawing_since = None
+        self.withdrawing_since = self.closed_since = None
         self.short_since.clear()
         self.evicted_at = -math.inf
         self.evicted_workloads.clear()
@@ -172,6 +174,8 @@ class Invariants:
         self.written = amounts
         for native, value in amounts.items():
             self._on_line(native, value, status)
+        begun = [self.closed_since or self.run.now(), *self.short_since.values()]
+        self.closed_since = min(begun) if status.get("closed") else None
         if status["reason"] in WITHDRAWN:
             if self.withdrawing_since is None:
                 self.withdrawing_since = self.run.now()
@@ -309,7 +313,7 @@ class Invariants:
         ratchet = any(
             (pod.bound_at or 0) >= begin
             for pod in [*run.world.running(), *rejected]
-            for begin in [self.withdrawing_since, *self.short_since.values()]
+            for begin in [self.withdrawing_since, self.closed_since, *self.short_since.values()]
             if begin is not None
         )
         if now - newest > SETTLE_SECONDS and not ratchet:

@@ -105,11 +105,17 @@ def new_leader(world):
     return later
 
 
-async def off(backlog):
-    backlog.world.configure({"enable": False})
-    await backlog.world.config.refresh()
-    backlog.requeue_at = backlog.second
-    return 0
+def configured(**keys):
+    async def happens(backlog):
+        backlog.world.configure({"enable": True, **keys})
+        await backlog.world.config.refresh()
+        backlog.requeue_at = backlog.second
+        return 0
+
+    return happens
+
+
+off, shadow, frozen = configured(enable=False), configured(midPublish="shadow"), configured(midEmergency="freeze")
 
 
 async def busy_prod(backlog):
@@ -127,14 +133,7 @@ async def silent_agent(backlog):
     return 0
 
 
-async def shadow(backlog):
-    backlog.world.configure({"enable": True, "midPublish": "shadow"})
-    await backlog.world.config.refresh()
-    backlog.requeue_at = backlog.second
-    return 0
-
-
-EVENTS = [off, busy_prod, nothing_reclaimable, silent_agent, shadow]
+EVENTS = [off, busy_prod, nothing_reclaimable, silent_agent, shadow, frozen]
 
 
 @pytest.mark.parametrize("guarded", [True, False])
@@ -170,9 +169,7 @@ async def test_no_history_of_faults_lets_the_guard_admit_beyond_calculated(world
             case 1:
                 backlog.reports = backlog.random.random() < 0.7
             case 2:
-                backlog.world.configure({"enable": backlog.random.random() < 0.7})
-                await backlog.world.config.refresh()
-                backlog.requeue_at = backlog.second
+                await configured(enable=backlog.random.random() < 0.7)(backlog)
             case 3:
                 backlog.world = new_leader(backlog.world)
         before = backlog.started
