@@ -11,7 +11,13 @@ import enum
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+Name = Annotated[str, msgspec.Meta(max_length=1024)]
+"""A name in a checkpoint; a longer one is refused, as is an amount out of this range."""
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
 
 
 class Resource(enum.StrEnum):
@@ -51,7 +57,7 @@ class SeriesKey(NamedTuple):
     """Identity of a series: a kind, and within it a class, pod UID, container id or NUMA node ('' if unique)."""
 
     kind: SeriesKind
-    identity: str = ""
+    identity: Name = ""
 
 
 @functools.lru_cache(maxsize=4096)  # a few days of pods; one object for each also makes look-ups faster

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache.series import counted_class
 from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.prediction.usage_models import UsageModels
-from koordlet.samples import Resource, pod_key
+from koordlet.samples import Amount, Resource, pod_key
 
 _UNLIMITED: Final = 2**62
 # Floating-point noise of a sum, in steps of the result: 0.55 core is 550.0000000000001 millicores, and means 550.
@@ -88,14 +88,17 @@ def cpu_limits(pods: Iterable[ChargedPod]) -> FloatArray:
     return np.array(millis, float) / 1000
 
 
+_Size = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class PodSize(msgspec.Struct, array_like=True, frozen=True):
     """What a pod may count on, and what it could count on while its history was recorded."""
 
-    now: tuple[int, int, int]
+    now: tuple[_Size, _Size, _Size]
     """CPU request, CPU limit, memory request."""
-    proven: tuple[int, int, int]
+    proven: tuple[_Size, _Size, _Size]
     """The same of before the rises since which too little was recorded."""
-    since_seconds: float
+    since_seconds: Amount
     """Recorded time of the pod at the last change."""
 
     @property

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import logging
 import os
 import struct
 import typing
 import zlib
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -34,7 +32,7 @@ from koordlet.prediction.evaluation import EvaluationState
 from koordlet.prediction.histogram_bank import MAX_HALF_LIVES_FROM_REFERENCE, BankState, FloatArray
 from koordlet.prediction.packages.guard import MOST_STATE_BYTES
 from koordlet.prediction.usage_models import BUCKETS, ModelsState
-from koordlet.samples import RESOURCES, Resource, SeriesKind
+from koordlet.samples import RESOURCES, Name, Resource, SeriesKind
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +54,16 @@ _REASON_OF_ERRNO: Final = {
 _PROBED_BYTES: Final = 1 << 20  # size of a checkpoint of 500 series
 _MOST_BYTES: Final = 1 << 25
 """Four times the size of a checkpoint of the largest supported node, with every bucket in use."""
+# A clock that was never set starts in 1970, and a shift may move a first sample before that.
+_TIMES: Final = (-1e10, 2.5e11)  # the years 1653 to 9892
+_LONGEST_HISTORY_SECONDS: Final = 3.2e9
+"""A century. All times are shifted together to the present, which must not move any of them out of range."""
+_HALF_LIVES: Final = (1.0, 1e13)
+_MOST_WEIGHT: Final = 2.0**100  # 2^60 for the newest sample, and as many samples as fit
+_MOST_TIMES_THE_LARGEST_BUCKET: Final = 1000.0
+_CLOCK_SECONDS: Final = 60.0
+_UNDERFLOW: Final = 2.0**-900
+"""The weight of a row that is silent for very long may have become 0 before its M2."""
 _ROUNDING: Final = 1e-6  # of the sums on both sides of the comparison
 
 
@@ -63,17 +71,22 @@ class Checkpoint(msgspec.Struct):
     """Content of the file."""
 
     node: str
-    saved_seconds: float
+    saved_seconds: Annotated[float, msgspec.Meta(ge=_TIMES[0], le=_TIMES[1])]
     models: ModelsState
     reset_mark: str = ""
     """Text of the last reset request that was handled, '' if there was none."""
     evaluation: EvaluationState | None = None
     calibration: NodeCalibrationState | None = None
-    packages: dict[str, bytes] = {}
+    packages: dict[Name, Annotated[bytes, msgspec.Meta(max_length=MOST_STATE_BYTES)]] = {}
     """States of package predictors."""
-    sizes: dict[str, PodSize] = {}
+    sizes: Annotated[dict[Name, PodSize], msgspec.Meta(max_length=4096)] = {}
     """Sizes of the pods, by UID."""
     buckets: str = _BUCKETS
+
+
+_TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(Checkpoint)}
+_PARTS: Final = ("evaluation", "calibration", "packages", "sizes")
+"""Parts that begin again where they cannot be used: the history of the models is worth more than each of them."""
 
 
 class Refused(Exception):
@@ -109,8 +122,17 @@ def decode(data: bytes, node_name: str) -> Checkpoint:
     document = memoryview(data)[_PREFIX.size :]
     if zlib.crc32(document) != checksum:
         raise Refused(f"checksum of {len(data)} bytes is not {checksum:#010x}: the file is damaged or cut off")
+    values = {}
     try:
-        checkpoint = msgspec.msgpack.decode(document, type=Checkpoint, dec_hook=_list_as_array)
+        stored = msgspec.msgpack.decode(document, type=dict[str, msgspec.Raw])
+        for name, kind in _TYPES.items():
+            try:
+                values[name] = msgspec.msgpack.decode(stored[name], type=kind, dec_hook=_list_as_array)
+            except (msgspec.DecodeError, ValueError) as problem:
+                if name not in _PARTS:
+                    raise
+                log.warning("the %s of the checkpoint is not used and begins again: %s", name, problem)
+        checkpoint = Checkpoint(**values)
         if checkpoint.node != node_name:
             raise Refused(f"belongs to node {checkpoint.node!r}, this is {node_name!r}")
         if checkpoint.buckets != _BUCKETS:
@@ -118,12 +140,6 @@ def decode(data: bytes, node_name: str) -> Checkpoint:
         _require_models(checkpoint.models, checkpoint.saved_seconds)
     except (msgspec.DecodeError, ValueError, KeyError, RecursionError) as error:
         raise Refused(f"the content is invalid: {error!r}") from error
-    for name, require, empty in _PARTS:  # the history of the models is worth more than each of them
-        try:
-            require(getattr(checkpoint, name))
-        except (ValueError, KeyError) as problem:
-            log.warning("the %s of the checkpoint is not used and begins again: %s", name, problem)
-            setattr(checkpoint, name, empty)
     return checkpoint
 
 
@@ -222,26 +238,7 @@ def problem_of_disk(error: OSError, attempt: str) -> CheckpointProblem:
     return CheckpointProblem(reason, f"{attempt}: {error.strerror or error}; history is kept in memory only: {fix}")
 
 
-_MOST_ROWS: Final = 4096
-"""Four times the rows of the largest supported node."""
-# A clock that was never set starts in 1970, and a shift may move a first sample before that.
-_TIMES: Final = (-1e10, 2.5e11)  # the years 1653 to 9892
-_LONGEST_HISTORY_SECONDS: Final = 3.2e9
-"""A century. All times are shifted together to the present, which must not move any of them out of range."""
-_HALF_LIVES: Final = (1.0, 1e13)
-_MOST_WEIGHT: Final = 2.0**100  # 2^60 for the newest sample, and as many samples as fit
-_MOST_TIMES_THE_LARGEST_BUCKET: Final = 1000.0
-_CLOCK_SECONDS: Final = 60.0
-_UNDERFLOW: Final = 2.0**-900
-"""The weight of a row that is silent for very long may have become 0 before its M2."""
-_LONGEST_TEXT: Final = 1024
-_MOST_PREDICTORS: Final = 32
-_MOST_AMOUNT: Final = 1e30
-
-
 def _require_models(models: ModelsState, saved_seconds: float) -> None:
-    _require("savedSeconds", saved_seconds, *_TIMES)
-    _require_texts([key.identity for key in models.keys], _MOST_ROWS)
     if len(set(models.keys)) < len(models.keys) or any(key.kind is SeriesKind.CONTAINER for key in models.keys):
         raise ValueError(f"{len(models.keys)} rows, want one of each series, and none of a container")
     for resource in RESOURCES:
@@ -251,63 +248,6 @@ def _require_models(models: ModelsState, saved_seconds: float) -> None:
         raise ValueError("rows without a sample")
     age_seconds = np.nanmax(times, initial=-np.inf) - times[np.isfinite(times)]
     _require("ages of samples", age_seconds, 0.0, _LONGEST_HISTORY_SECONDS)
-
-
-def _require_calibration(calibration: NodeCalibrationState | None) -> None:
-    if calibration is None:
-        return
-    if len(set(calibration.keys)) < len(calibration.keys):
-        raise ValueError(f"calibration: {len(calibration.keys)} rows, want one of each series")
-    for resource in RESOURCES:
-        _require(f"unit of {resource}", calibration.units[resource], 1e-9, _MOST_AMOUNT)
-        if not calibration.resources[resource].is_possible(resource, len(calibration.keys)):
-            raise ValueError(f"calibration of {resource}: seen impossible values")
-
-
-def _require_evaluation(state: EvaluationState | None) -> None:
-    """Require sums over forecasts, and a forecast of every resource that its pods request."""
-    if state is None:
-        return
-    _require_texts(state.records, _MOST_PREDICTORS)
-    _require("times of the evaluation", [state.saved_seconds, state.boot_seconds], -_MOST_AMOUNT, _MOST_AMOUNT)
-    amounts = [state.undecayed_seconds]
-    for record in state.records.values():
-        amounts.append(record.horizon_seconds)
-        for scores in record.scores.values():
-            amounts += msgspec.structs.astuple(scores)
-            if not scores.severities <= scores.violations <= scores.forecasts:
-                raise ValueError(f"evaluation: {scores} are not sums over forecasts")
-            _require("scores", [scores.forecasts, scores.requests], np.nextafter(0, 1), _MOST_AMOUNT)
-    if (forecast := state.forecast) is not None:
-        _require_texts(forecast.pods, _MOST_ROWS)
-        _require_texts(forecast.peaks, _MOST_PREDICTORS)
-        by_resource = (forecast.requested, forecast.capacity, forecast.highest, *forecast.peaks.values())
-        amounts += itertools.chain.from_iterable(values.values() for values in by_resource)
-        amounts += [forecast.horizon_seconds, forecast.elapsed_seconds, forecast.unobserved_seconds]
-        is_whole = all(peaks.keys() == set(Resource) for peaks in forecast.peaks.values())
-        if not is_whole or not all(forecast.requested.values()):
-            raise ValueError("evaluation: a forecast lacks a peak, or has a resource that no pod requests")
-    _require("amounts of the evaluation", amounts, 0.0, _MOST_AMOUNT)
-
-
-def _require_packages(states: dict[str, bytes]) -> None:
-    _require_texts(states, len(states))
-    _require("bytes of the states of packages", [len(state) for state in states.values()], 0, MOST_STATE_BYTES)
-
-
-def _require_sizes(sizes: dict[str, PodSize]) -> None:
-    _require_texts(sizes, _MOST_ROWS)
-    amounts = [[*size.now, *size.proven, size.since_seconds] for size in sizes.values()]
-    _require("sizes of pods", amounts, 0.0, _MOST_AMOUNT)
-
-
-_PARTS: Final[tuple[tuple[str, Callable[[Any], None], Any], ...]] = (
-    ("evaluation", _require_evaluation, None),
-    ("calibration", _require_calibration, None),
-    ("packages", _require_packages, {}),
-    ("sizes", _require_sizes, {}),
-)
-"""What a checkpoint has beside the models: its validation, and what takes its place."""
 
 
 def _require_bank(resource: Resource, bank: BankState, rows: int, saved_seconds: float) -> None:
@@ -352,14 +292,6 @@ def _require_decay(resource: Resource, bank: BankState, saved_seconds: float) ->
     latest = float(np.fmax(newest, saved_seconds))
     oldest = float(np.fmin(newest, saved_seconds)) - (MAX_HALF_LIVES_FROM_REFERENCE + 1) * bank.half_life_seconds
     _require(f"{resource} reference", bank.reference_seconds, oldest, latest + _CLOCK_SECONDS)
-
-
-def _require_texts(texts: Collection[str], most: int) -> None:
-    longest = max(map(len, texts), default=0)
-    if len(texts) > most or longest > _LONGEST_TEXT:
-        raise ValueError(
-            f"{len(texts)} names of up to {longest} characters, want at most {most} of {_LONGEST_TEXT} characters"
-        )
 
 
 def _require(what: str, numbers: npt.ArrayLike, least: float, most: float | FloatArray) -> None:

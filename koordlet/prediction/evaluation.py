@@ -23,7 +23,7 @@ import enum
 import itertools
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -34,7 +34,7 @@ from koordlet.metric_cache.aggregation import WindowSamples
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import STALE_SECONDS, Prediction
-from koordlet.samples import RESOURCES, UNRESERVED_SYSTEM, Resource, SeriesKey, UsageSample, pod_key
+from koordlet.samples import RESOURCES, UNRESERVED_SYSTEM, Amount, Name, Resource, SeriesKey, UsageSample, pod_key
 
 HALF_LIFE_SECONDS: Final = 7 * 86_400.0
 """Time after which a closed forecast counts half."""
@@ -42,14 +42,25 @@ _ROUNDING: Final = 1e-6
 """Relative error of samples and their sums: they are cached with 24 bits."""
 
 
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e30)]
+Moment = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
+_FEW: Final = msgspec.Meta(max_length=32)
+"""Most predictors of a checkpoint."""
+
+
 class Scores(msgspec.Struct):
     """Decayed sums over closed forecasts, in cores or bytes where they are amounts."""
 
-    forecasts: float = 0.0
-    violations: float = 0.0
-    severities: float = 0.0
-    peaks: float = 0.0
-    requests: float = 0.0
+    forecasts: Positive = 0.0
+    violations: Amount = 0.0
+    severities: Amount = 0.0
+    peaks: Amount = 0.0
+    requests: Positive = 0.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where they are not sums over forecasts."""
+        if not self.severities <= self.violations <= self.forecasts:
+            raise ValueError(f"{self} are not sums over forecasts")
 
     def add(self, peak: float, requested: float, usage: float) -> bool:
         """Add a closed forecast; return whether it is a violation."""
@@ -92,28 +103,28 @@ class Forecast(msgspec.Struct, rename="camel"):
 
     made_at_seconds: float
     """Unix time, for people: nothing is calculated from it."""
-    horizon_seconds: float
+    horizon_seconds: Amount
     parameters: dict[str, Any]
     """Parameters of all predictors."""
-    pods: list[str]
+    pods: Annotated[list[Name], msgspec.Meta(max_length=4096)]
     """UIDs of the Prod pods at that time."""
-    requested: dict[Resource, float]
+    requested: dict[Resource, Positive]
     """Requests of these pods; a resource that none of them requests is left out, and is not evaluated."""
-    capacity: dict[Resource, float]
+    capacity: dict[Resource, Amount]
     """Capacity of the node, which limits every peak; empty where it is not known."""
-    peaks: dict[str, dict[Resource, float]]
+    peaks: Annotated[dict[Name, Annotated[dict[Resource, Amount], msgspec.Meta(min_length=2)]], _FEW]
     """Predictor -> forecast peak."""
-    highest: dict[Resource, float] = {}
+    highest: dict[Resource, Amount] = {}
     """Highest usage so far of those of the pods that still run, and of S; empty before the first observation."""
-    elapsed_seconds: float = 0.0
-    unobserved_seconds: float = 0.0
+    elapsed_seconds: Amount = 0.0
+    unobserved_seconds: Amount = 0.0
     """Time since the last observation."""
 
 
 class Record(msgspec.Struct):
     """Scores of one predictor, all with the same horizon and parameters."""
 
-    horizon_seconds: float
+    horizon_seconds: Amount
     parameters: dict[str, Any]
     scores: dict[Resource, Scores]
 
@@ -166,11 +177,11 @@ class Outcome(NamedTuple):
 class EvaluationState(msgspec.Struct):
     """Everything that a checkpoint stores of the evaluation, with the time of both clocks."""
 
-    saved_seconds: float
-    boot_seconds: float
-    undecayed_seconds: float
+    saved_seconds: Moment
+    boot_seconds: Moment
+    undecayed_seconds: Amount
     """Time by which the scores are older than when they were last decayed."""
-    records: dict[str, Record]
+    records: Annotated[dict[Name, Record], _FEW]
     forecast: Forecast | None = None
 
 

@@ -11,8 +11,9 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
 import numpy as np
 
 from koordlet.prediction import histogram_bank
@@ -63,8 +64,9 @@ class TrainingRound:
 class ModelsState:
     """All models as plain values, for a checkpoint."""
 
-    keys: tuple[SeriesKey, ...]
-    banks: Mapping[Resource, BankState]
+    keys: Annotated[tuple[SeriesKey, ...], msgspec.Meta(max_length=4096)]
+    """At most four times those of the largest supported node."""
+    banks: Annotated[Mapping[Resource, BankState], msgspec.Meta(min_length=len(RESOURCES))]
     """Row i belongs to `keys[i]`."""
 
     def history(self, at_seconds: float) -> Mapping[Resource, float]:

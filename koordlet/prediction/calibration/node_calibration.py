@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from koordlet.prediction.calibration.history import SLOTS, ScoreHistogram
@@ -18,6 +19,8 @@ from koordlet.samples import RESOURCES, Resource, SeriesKey
 
 _TARGET_DIVISOR: Final[Mapping[Resource, float]] = {Resource.CPU: 1.0, Resource.MEMORY: 2.0}
 """A shortage of memory ends pods, so memory is held to half of the target."""
+
+_OF_EACH: Final = msgspec.Meta(min_length=len(RESOURCES))
 
 
 class WarmSeries(NamedTuple):
@@ -55,9 +58,15 @@ class NodeCalibrationState:
     """Calibrations of a node, for a checkpoint."""
 
     keys: tuple[SeriesKey, ...]
-    units: dict[Resource, float]
-    resources: dict[Resource, ResourceCalibration]
+    units: Annotated[dict[Resource, Annotated[float, msgspec.Meta(ge=1e-9, le=1e30)]], _OF_EACH]
+    resources: Annotated[dict[Resource, ResourceCalibration], _OF_EACH]
     """Row i of each belongs to `keys[i]`."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what no agent can have stored."""
+        possible = [state.is_possible(resource, len(self.keys)) for resource, state in self.resources.items()]
+        if len(set(self.keys)) < len(self.keys) or not all(possible):
+            raise ValueError("seen a series twice, or impossible values")
 
 
 class NodeCalibration:

@@ -342,9 +342,9 @@ def changed(*path, to):
 
 
 def scores(**changes):
-    return changed("evaluation", "records", "n-sigma-v2", "scores", Resource.CPU, to=Scores(
-        **{"forecasts": 3.0, "violations": 1.0, "severities": 0.5, "peaks": 2.0, "requests": 4.0, **changes}
-    ))  # fmt: skip
+    return changed("evaluation", "records", "n-sigma-v2", "scores", Resource.CPU, to={
+        "forecasts": 3.0, "violations": 1.0, "severities": 0.5, "peaks": 2.0, "requests": 4.0, **changes,
+    })  # fmt: skip
 
 
 OF_CPU = "calibration", "resources", Resource.CPU
@@ -397,6 +397,7 @@ WRONG_PARTS = {
     "a day infinite": changed(*OF_CPU, "day_seconds", to=-math.inf),
     "scores of memory": changed(*OF_CPU, "scores", "resource", to=Resource.MEMORY),
     "labels without weights": changed(*OF_CPU, "scores", "labels", to=0),
+    "an evaluation of text": changed("evaluation", to="text"),
     "scores NaN": scores(peaks=math.nan),
     "a peak of CPU alone": changed(*OF_FORECAST, "peaks", to={"a": {Resource.CPU: 1.0}}),
     "a request of zero": changed(*OF_FORECAST, "requested", to={Resource.CPU: 0.0}),
