@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.corpora.mid.designs import COLOCATION
 from tests.corpora.mid.documents import (
-    ENABLED, EVICTION, Document, amounts, case, metric, moment, native, node, pod, prod_pod, reports, status, usage,
+    CPU, ENABLED, EVICTION, MEMORY, Document, amounts, case, metric, mid, moment, native, node, pod, prod_pod,
+    reports, status, usage,
 )
 
 SHORT: Document = {"peak": ("7", "14k"), "held": "pods"}
@@ -228,6 +229,11 @@ def whole_nodes() -> Iterator[Document]:
 
 def emptying() -> Iterator[Document]:
     """Nodes that only Mid pods keep. Another node has room; nothing here depends on underused nodes."""
+    yield from _emptied("", {})
+    yield from _emptied("not short: ", {"midUnallocatedPercent": 100})
+
+
+def _emptied(prefix: str, policy_of_all: Document) -> Iterator[Document]:
     empty = config(emptyNodeSeconds=60)
     daemon = {"kind": "DaemonSet", "name": "d", "uid": "d", "controller": True, "apiVersion": "apps/v1"}
     system = prod_pod("agent", "100m", "100", namespace="kube-system", ownerReferences=[daemon])
@@ -236,11 +242,11 @@ def emptying() -> Iterator[Document]:
     here = [pod("a", 500, 500), pod("b", 400, 400, namespace="other"), system]
     there = prod_pod("web", "9", "18k", on="n2")
 
-    def emptied(name: str, *, policy: Document = empty, items: list[Document] | None = None, more: Any = (), until: int = 200, **keys: Any) -> Document:
-        times = range(1, until, 30)
-        steps = [[at, "report", on, status(at - 1, **report)] for at in times for on, report in (("n1", calm), ("n2", room))]
+    def emptied(name: str, *, policy: Document = empty, items: list[Document] | None = None, more: Any = (), until: int = 200, every: int = 0, report: Document = calm, **keys: Any) -> Document:
+        times = range(1, until, every or (90 if policy_of_all else 30))
+        steps = [[at, "report", on, status(at - 1, **own)] for at in times for on, own in (("n1", report), ("n2", room))]
         given = {"nodes": [node(), node("n2")], "nodemetrics": [metric(), metric("n2")], "mayEvict": ANYWHERE, "pods": [*(here if items is None else items), there], **keys}
-        return case(name, policy, steps=[*steps, *more], seconds=until, **given)
+        return case(prefix + name, policy | policy_of_all, steps=[*steps, *more], seconds=until, **given)
 
     yield emptied("only Mid pods", explain=["n1"])
     yield emptied("only Mid pods, by default", policy=config())
@@ -280,6 +286,22 @@ def emptying() -> Iterator[Document]:
     yield emptied("the annotation cannot be written at first", more=[[50, "refuse", "PATCH", "nodes", 500, "InternalError"], [100, "answer", "PATCH", "nodes"]], until=330, step=5)
     yield emptied("the node is removed", more=[[100, "remove", "nodes", "n1"]])
     yield emptied("short as well", policy=config(emptyNodeSeconds=60, reports=1), items=[*here, pod("x", 9000, 19_000)])
+    if not policy_of_all:
+        return  # short from the second report on, so that nothing is left to empty
+    long: Document = {"policy": config({"degradeTimeMinutes": 60, "updateTimeThresholdSeconds": 86_400}, emptyNodeSeconds=60), "every": 1200, "step": 15}
+    later = [[at, action, *rest] for at, action, *rest in ((200, "end_pods"), (1500, "add", "pods", pod("c")), (5100, "end_pods"))]
+    yield emptied("no autoscaler removes it, twice", more=later, until=6300, **long)
+    yield emptied("its pods stay for hours", until=16_000, **long)
+    web = prod_pod("p", "100m", "10")
+    yield emptied("a Prod pod ends, which no report shows", items=[*here, web], more=[[60, "remove", "pods", "p", "shop"]], until=2100, **long)
+    yield emptied("a Prod pod ends, and no report has requests", report={"prod": None, "peak": None}, items=[*here, web], more=[[60, "remove", "pods", "p", "shop"]], until=500)
+    seen = [[1900, "remove", "pods", "p", "shop"], [1930, "report", "n1", status(1929, **calm)]]
+    yield emptied("a Prod pod ends, as reports show", report=calm | {"prod": ("100m", "10")}, items=[*here, web], more=seen, until=2100, **long)
+    yield emptied("a Prod pod comes and ends", more=[[75, "add", "pods", web], [80, "end_pods"], [150, "remove", "pods", "p", "shop"], [151, "add", "pods", pod("c")]], until=2100)
+    kept: Document = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
+    for name, there_and_back in (("kept", [{"metadata": {"annotations": kept}}, {"metadata": {"annotations": dict.fromkeys(kept)}}]), ("cordoned", [{"spec": {"unschedulable": True}}, {"spec": {"unschedulable": None}}])):
+        changes = [[at, "patch", "nodes", "n1", body] for at, body in zip((90, 150), there_and_back, strict=True)]
+        yield emptied(f"{name} for a minute while closed", more=[[80, "end_pods"], *changes, [151, "add", "pods", pod("c")]], until=330)
 
 
 def bounds() -> Iterator[Document]:
@@ -297,6 +319,13 @@ def bounds() -> Iterator[Document]:
     chosen = pod("x", 2000, 4000, annotations={"koordinator.sh/eviction-policy": ["CPUAllocatableEvict"]})
     yield evict("leaving by advice", CALM, CALM, nodes=[taint], policy=config(mode="advise"), explain=["n1"])
     yield evict("leaving, short and a policy", *[SHORT] * 3, nodes=[taint], pods=[chosen, pod("y", 200, 100)], explain=["n1"])
+    counted = metric(status=status(-5, prod=None, peak=None, prodReclaimableMetric=amounts("3", "4k")))
+    for requests in (mid(1, 1), {CPU: "500"}, {MEMORY: "700"}, mid(0, 1)):
+        yield case(f"explained: counted from pods that request {requests}", nodemetrics=[counted], pods=[pod("a", requests=requests)], seconds=3, explain=["n1"])
+    for grace in ({}, {"deletionGracePeriodSeconds": 0}):
+        yield evict(f"a pod that leaves with the grace {grace}", *[SHORT] * 3, pods=[*pods(), pod("x", 300, 300, deletionTimestamp=moment(-597), **grace)])
+    for requests in ({CPU: "500"}, {MEMORY: "700"}):
+        yield evict(f"short with a pod that requests {requests}", *[SHORT] * 3, pods=[pod("a", 800, 900), pod("x", requests=requests)], explain=["n1"])
     closed = {"time": moment(0), "since": moment(-60), "pod": "tenant/x", "uid": "x", "trigger": "MidCPUShort", "recent": 2}
     for recent in (1, 2, 4):
         yield evict(f"an eviction of this second and {recent}", *[SHORT] * 4, nodes=[node(), node("n2", annotations={EVICTION: closed | {"recent": recent}})], policy=config(clusterPerMinute=3))
