@@ -35,7 +35,7 @@ class Trial(NamedTuple):
 def named_files(row: str) -> set[str]:
     """Return the files and folders in the row of a change."""
     (line,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {row}")]
-    return set(re.findall(r"`([\w/]+(?:\.py|/))`", line)) | ({GENERATED} if f"`{GENERATED}`" in line else set())
+    return set(re.findall(r"`([\w/-]+(?:\.py|\.md|/))`", line)) | ({GENERATED} if f"`{GENERATED}`" in line else set())
 
 
 def needed_files(change: Change) -> set[str]:
@@ -99,6 +99,7 @@ def main(rows: Sequence[str]) -> int:
         Trial(change, left_out)
         for change in chosen
         for left_out in ("", *change.edits, *([GENERATED] if change.is_generating else []))
+        if len(change.edits) > 1 or left_out not in change.edits  # without its only file nothing changes
     ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for trial, (passed, output) in zip(trials, pool.map(passes, trials), strict=True):

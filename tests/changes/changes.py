@@ -1,4 +1,4 @@
-"""The five changes that contributors make most often, as edits of named files."""
+"""The eight changes that contributors make most often, as edits of named files."""
 
 from __future__ import annotations
 
@@ -242,5 +242,66 @@ CHANGES: Sequence[Change] = (
             ],
         },
         ["tests/test_every_key_has_a_use.py", "tests/koordlet/report/test_status.py"],
+    ),
+    Change(
+        "a reason code",
+        {
+            "manager/mid_resource/reasons.py": [
+                Edit(
+                    '    COLOCATION_DISABLED = "ColocationDisabled"\n', '    NODE_TOO_NEW = "NodeTooNew"\n', before=True
+                ),
+                Edit(
+                    "    Reason.COLOCATION_DISABLED: ",
+                    '    Reason.NODE_TOO_NEW: "kept: the node is too new",\n',
+                    before=True,
+                ),
+                Edit("    Reason.COLOCATION_DISABLED: Status", "    Reason.NODE_TOO_NEW: Status.KEPT,\n", before=True),
+            ],
+            "fleet/finding_kinds.py": [
+                Edit(
+                    "    (Reason.AWAITING_FIRST_REPORT, ",
+                    "    (Reason.NODE_TOO_NEW, _NOTE, _NOTHING, _FEWER, _REPORTS),\n",
+                    before=True,
+                )
+            ],
+            "docs/operations/troubleshooting.md": [
+                Edit("| `AwaitingFirstReport` |", "| `NodeTooNew` | values are kept | none |\n", before=True)
+            ],
+        },
+        ["tests/fleet/test_every_code_has_a_finding.py", "tests/docs/test_operations_pages.py"],
+    ),
+    Change(
+        "a column of `koordctl top`",
+        {
+            "koordctl/cli/top.py": [
+                Edit("    predictor: str\n", "    cold_pods: int | None\n", before=True),
+                Edit(
+                    '        (Column("REASON"), lambda node: node.reason),\n',
+                    '        number("COLD", lambda node: str(node.cold_pods)),\n',
+                    before=True,
+                ),
+            ],
+            "docs/how-to/koordctl.md": [
+                Edit("MEMORY USED  AGE  ", "COLD  "),
+                *(Edit(f"{before}  ", "   2  ") for before in ("34%  10s", "41%  10s", "34%  21m")),
+            ],
+            "README.md": [Edit("MEMORY USED  AGE  ", "COLD  ")],
+        },
+        ["tests/koordctl/test_samples.py", "tests/koordctl/test_documents.py"],
+    ),
+    Change(
+        "a metric of the agent",
+        {
+            "koordlet/metrics/agent.py": [
+                Edit(
+                    '        yield CounterMetricFamily("koordlet_ticks"',
+                    """\
+        yield GaugeMetricFamily("koordlet_bound_pods", "Pods bound to the node.", len(self._observer.pods_by_uid))
+""",
+                    before=True,
+                )
+            ]
+        },
+        ["tests/koordlet/metrics/test_agent.py", "tests/test_metrics_of_every_part.py"],
     ),
 )
