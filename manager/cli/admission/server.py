@@ -175,7 +175,8 @@ async def _answer(fn: kopf.WebhookFn, request: web.Request) -> web.Response:
         return web.json_response(await fn(review, webhook=webhook))
     except (RecursionError, ValueError) as error:
         log.warning("cannot read a review: %s", error)
-        return _refused(body[:_HEAD_BYTES], 400, f"that cannot be read cannot get its limits: {error}")
+        head = body[:_HEAD_BYTES] if webhook == HANDLER else b""  # an edit that cannot be read here passes
+        return _refused(head, 400, f"that cannot be read cannot get its limits: {error}")
 
 
 def _is_of(review: Any, operation: str) -> bool:

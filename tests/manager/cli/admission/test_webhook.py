@@ -183,6 +183,7 @@ async def test_a_pod_that_is_too_large_to_be_read_is_refused(start, status):
             assert (response["uid"], response["allowed"]) == (UID.decode(), False)
             assert response["status"]["code"] == 413
             assert "of 9000000 bytes cannot get its limits, want at most 1048576 bytes" in response["status"]["message"]
+            assert (await post(start, "/colocation-config"))[0] == 400, "the manager checks an edit again"
 
 
 async def test_it_listens_when_kopf_can_answer():
