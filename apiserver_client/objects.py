@@ -232,11 +232,10 @@ async def merge_patch_status(
     name: str,
     body: Body,
     *,
-    namespace: str | None = None,
     decode: type[T] = dict,  # type: ignore[assignment]
 ) -> T:
     """Merge `body`, `{"status": ...}`, into the status of an object, as `merge_patch`."""
-    return await merge_patch(api, resource, name, body, namespace=namespace, subresource="status", decode=decode)
+    return await merge_patch(api, resource, name, body, subresource="status", decode=decode)
 
 
 async def resize(

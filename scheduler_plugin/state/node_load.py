@@ -116,10 +116,6 @@ class NodeLoad:
         vector = self.report.aggregated.get((statistic, window_nanos)) if self.report else None
         return self.plain() if vector is None else _sum(vector, self.node_delta)
 
-    def has_aggregated(self, statistic: str, window_nanos: int) -> bool:
-        """Return whether the report has a statistic over a window (0: the longest)."""
-        return self.report is not None and (statistic, window_nanos) in self.report.aggregated
-
     def _reset_time_if_empty(self) -> None:
         if self.is_empty():
             self.update_time = None

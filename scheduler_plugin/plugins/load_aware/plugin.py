@@ -159,7 +159,8 @@ class LoadAware(Columns, Filter):
             statistics.append((profiles.statistic, profiles.window_nanos))
         if self._scored_statistic:
             statistics.append((self._scored_statistic, self._scored_window_nanos))
-        return all(load.has_aggregated(*statistic) for statistic in statistics)
+        reported = load.report.aggregated if load.report else ()
+        return all(statistic in reported for statistic in statistics)
 
     def _scored_usage(self, load: NodeLoad, *, is_prod: bool) -> Vector:
         if is_prod and self._args.score_according_prod_usage:
