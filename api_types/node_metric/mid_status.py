@@ -42,8 +42,8 @@ class MidStatus(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
     prediction: str = ""
     """Sample time of the last report with a prediction."""
     floor_before: str = ""
-    """Time since which Mid shrinks: of a withdrawal, since less is calculated than Mid pods request, or since the node is
-    closed. The floor counts only Mid pods that were bound before."""
+    """Time since which Mid shrinks: of a withdrawal, since less is calculated than Mid pods request, or since the node
+    is closed. The floor counts only Mid pods that were bound before."""
     closed: str = ""
     """Why the node accepts no new Mid pod, a stable code: Frozen or Evicted. Then no more is published than Mid pods
     request."""
