@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from apiserver_client import watching
+from apiserver_client import backoff, watching
 from tests.fakes import watch_faults
 
 # A busy machine makes single examples slow. The profile of CI has no deadline either.
@@ -28,10 +28,11 @@ def _log_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let watches notice a silent peer soon, as the components notice it after 90 s."""
+    """Let watches notice a silent peer soon, as the components notice it after 90 s, and try again sooner."""
     defaults = watching.list_then_watch.__kwdefaults__
     assert defaults["silence_timeout_seconds"] == watching.SILENCE_SECONDS == 90
     monkeypatch.setitem(defaults, "silence_timeout_seconds", watch_faults.SILENCE_SECONDS)
+    monkeypatch.setitem(defaults, "wait", backoff.Backoff(first_seconds=0.2))
 
 
 @pytest.fixture

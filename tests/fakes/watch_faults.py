@@ -19,5 +19,5 @@ RESUMED: Final[Mapping[str, Sequence[Any]]] = {
 
 Their tests use the fixture `short_silence`.
 """
-SILENCE_SECONDS: Final = 2.5
-"""Silence after which a watch is resumed in these tests: longer than the recovery from each other fault, 2.4 s."""
+SILENCE_SECONDS: Final = 1.5
+"""Silence after which a watch is resumed in these tests: longer than the recovery from each other fault, 0.6 s."""
