@@ -201,6 +201,7 @@ def test_names_in_messages_do_not_reach_the_terminal(write, capsys):
     assert "\x1b" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [[], ["--diff"]])
 def test_the_output_is_utf_8_whatever_the_locale(write, flags):
     path = write("pod", POD.replace("one line", "größer").format(name="a", comment="", of_class="koord-mid"))

@@ -79,6 +79,7 @@ def test_a_prediction_is_exported_once():
     assert [line.split(",")[0] for line in queued(subject)] == ["koordlet_prod_prediction", "koordlet_node_prediction"]
 
 
+@pytest.mark.slow
 def test_without_an_address_there_is_no_exporter_and_its_library_is_not_loaded():
     ended = subprocess.run([sys.executable, "-c", AGENT_WITHOUT], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"

@@ -144,6 +144,7 @@ print(resident_kib() - before)
 """
 
 
+@pytest.mark.slow
 def test_rows_that_no_series_has_used_take_no_memory_also_after_another_half_life():
     ran = subprocess.run([sys.executable, "-c", ROWS_IN_USE], capture_output=True, text=True, check=True)
     assert int(ran.stdout) < 1024

@@ -223,6 +223,7 @@ def nested(inner):
     return st.sampled_from(places)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @example({"a\nb": None})
 @given(ANYTHING.flatmap(nested))

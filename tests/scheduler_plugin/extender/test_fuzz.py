@@ -2,9 +2,12 @@
 
 import itertools
 
+import pytest
+
 from tests.scheduler_plugin.extender import fuzz
 
 
+@pytest.mark.slow
 def test_every_request_gets_an_expected_status_and_the_extender_keeps_working():
     outcome = fuzz.fuzz(1500, seed=1)
     assert outcome.unexpected == []

@@ -86,6 +86,7 @@ def test_a_package_that_cannot_be_imported_costs_only_itself(folder, caplog, sou
     assert log[0].startswith("predictor v/broken is not used: broken (broken:Good) cannot be imported: ")
 
 
+@pytest.mark.slow
 def test_the_example_package_works_as_installed_and_passes_its_own_tests(folder, caplog):
     installed_package.install_example(folder)
     found, _log = loaded(caplog)

@@ -273,6 +273,7 @@ def open_peers(connect, count, start=b"", **how):
     return peers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tls_server", [120], indirect=True)
 @pytest.mark.parametrize(
     ("start", "how"),
@@ -299,6 +300,7 @@ def test_500_peers_take_little_memory_and_the_newest_are_refused(tls_server, sta
     assert post_over(connect())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tls_server", [1.5], indirect=True)
 def test_a_peer_that_sends_no_whole_request_in_time_is_closed_and_others_stay(tls_server):
     _process, connect = tls_server
@@ -312,6 +314,7 @@ def test_a_peer_that_sends_no_whole_request_in_time_is_closed_and_others_stay(tl
     assert is_open(busy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tls_server", [120], indirect=True)
 def test_large_reviews_at_a_time_are_bounded(tls_server):
     process, connect = tls_server
