@@ -39,19 +39,6 @@ from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
 from tests.koordlet.test_agent_process import NODE_METRICS, learnt_before, node_metric, scripted
 
 
-async def test_after_a_refusal_the_next_report_waits_as_long_as_the_apiserver_asks(tmp_path):
-    host = PlainHost(tmp_path / "host")
-    host.set_node(1000, 1 << 30)
-    settings = KoordletSettings(node_name="n1", state_dir="")
-    agent = Agent(settings, NodeObserver(Path(tmp_path / "host"), 64), CollectorRegistry())
-    agent._note(
-        sending.Sent(sending.Outcome.REFUSED, problem="429", retry_after_seconds=50.0), None, None, 1000.0, 60.0
-    )
-    assert not agent._schedule.is_check_due(1049.9)
-    assert agent._schedule.is_check_due(1050.1)
-    agent.observer.collector.close()
-
-
 def test_a_tick_compares_the_usage_of_prod_with_the_peak_in_force(tmp_path):
     host = PlainHost(tmp_path)
     host.set_node(1000, 1 << 30)

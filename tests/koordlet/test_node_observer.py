@@ -11,7 +11,6 @@ import random
 import shutil
 import time
 
-import prometheus_client
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +20,6 @@ from api_types.colocation import controller_config
 from api_types.kubernetes import quantities
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.node_metric import types as node_metric
-from koordlet import agent as agents
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodTable
@@ -35,7 +33,7 @@ from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.prediction.evaluation import Dropped, Plan
 from koordlet.prediction.peaks import NoPrediction
-from koordlet.prediction.server import Prediction, PredictionServer
+from koordlet.prediction.server import Prediction
 from koordlet.report.builder import ReportBuilder
 from koordlet.samples import (
     NODE,
@@ -440,21 +438,6 @@ def test_every_admitted_pod_is_allocated_once_and_no_other(bound):
         sum(p.mid_cpu_request_millis for p in admitted),
         sum(p.mid_memory_request_bytes for p in admitted),
     )
-
-
-def test_the_agent_trains_by_the_clock_that_cannot_be_set(machine, monkeypatch, tmp_path):
-    settings = KoordletSettings(node_name="n1", state_dir="")
-    agent = agents.Agent(settings, machine.observer, prometheus_client.CollectorRegistry())
-    seen = []
-    monkeypatch.setattr(
-        PredictionServer,
-        "train",
-        lambda _self, now, samples, boot: seen.append((now, boot)) or (_ for _ in ()).throw(KeyError),
-    )
-    agent._train()
-    ((now, boot),) = seen
-    assert abs(now - time.time()) < 60
-    assert abs(boot - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
 
 
 pytestmark = pytest.mark.slow

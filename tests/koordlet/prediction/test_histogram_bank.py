@@ -275,25 +275,6 @@ def test_exponential_buckets_double_when_the_ratio_is_two():
     ]
 
 
-@pytest.mark.parametrize(
-    ("scheme", "count", "last_start"),
-    [
-        (ExponentialBuckets(1024, 0.025, 1.05, 0.0001), 158, 1060.4378860),
-        (ExponentialBuckets(2**41, 5 * 2**20, 1.05, 0.0001), 205, 2203922208858.5415),
-    ],
-    ids=["upstream cpu", "upstream memory"],
-)
-def test_the_schemes_of_koordinator_match_its_documentation(scheme, count, last_start):
-    assert len(scheme.starts) == count
-    assert scheme.starts[-1] == pytest.approx(last_start, rel=1e-9)
-
-
-def test_the_schemes_reach_from_a_millicore_and_a_mebibyte_past_1024_cores_and_two_tebibytes():
-    for scheme, first, last in [(histogram_bank.CPU_CORES, 0.001, 1024), (histogram_bank.MEMORY_BYTES, 2**20, 2**41)]:
-        assert scheme.starts[1] == pytest.approx(first)
-        assert scheme.starts[-2] < last <= scheme.starts[-1]
-
-
 @pytest.mark.parametrize("ratio", [1.01, 1.05, 1.1, 2.0])
 def test_the_first_start_itself_is_in_the_second_bucket(ratio):
     assert positions(ExponentialBuckets(1024, 0.025, ratio, 0.0001), 0.0249, 0.025) == [0, 1]
