@@ -134,8 +134,12 @@ def starts() -> Iterator[Document]:
         {"ticks": 6, "pods": [pod("b", status=waiting)]},
     ], "packages": True}  # fmt: skip
     sizes = (("3", 2 * GIB), ("500m", GIB // 2), ("2", GIB), ("2", GIB))
-    yield {"name": "a pod that is resized before its size is proven", "tick": 10, "noise": 0.1, "steps": [
-        first(15, TWO, None, cold), *({"ticks": 4, "pods": [pod("a", *size, limit="4")]} for size in sizes)]}
+    yield {
+        "name": "a pod that is resized before its size is proven",
+        "tick": 10,
+        "noise": 0.1,
+        "steps": [first(15, TWO, None, cold), *({"ticks": 4, "pods": [pod("a", *size, limit="4")]} for size in sizes)],
+    }
 
 
 def nodes() -> Iterator[Document]:
