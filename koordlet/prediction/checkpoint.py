@@ -122,17 +122,8 @@ def decode(data: bytes, node_name: str) -> Checkpoint:
     document = memoryview(data)[_PREFIX.size :]
     if zlib.crc32(document) != checksum:
         raise Refused(f"checksum of {len(data)} bytes is not {checksum:#010x}: the file is damaged or cut off")
-    values = {}
     try:
-        stored = msgspec.msgpack.decode(document, type=dict[str, msgspec.Raw])
-        for name, kind in _TYPES.items():
-            try:
-                values[name] = msgspec.msgpack.decode(stored[name], type=kind, dec_hook=_list_as_array)
-            except (msgspec.DecodeError, ValueError) as problem:
-                if name not in _PARTS:
-                    raise
-                log.warning("the %s of the checkpoint is not used and begins again: %s", name, problem)
-        checkpoint = Checkpoint(**values)
+        checkpoint = Checkpoint(**_values(document))
         if checkpoint.node != node_name:
             raise Refused(f"belongs to node {checkpoint.node!r}, this is {node_name!r}")
         if checkpoint.buckets != _BUCKETS:
@@ -141,6 +132,21 @@ def decode(data: bytes, node_name: str) -> Checkpoint:
     except (msgspec.DecodeError, ValueError, KeyError, RecursionError) as error:
         raise Refused(f"the content is invalid: {error!r}") from error
     return checkpoint
+
+
+def _values(document: memoryview) -> dict[str, Any]:
+    """Return the fields of a document, without the parts that are missing or cannot be used."""
+    stored, values = msgspec.msgpack.decode(document, type=dict[str, msgspec.Raw]), {}
+    for name, kind in _TYPES.items():
+        if name in _PARTS and name not in stored:
+            continue
+        try:
+            values[name] = msgspec.msgpack.decode(stored[name], type=kind, dec_hook=_list_as_array)
+        except (msgspec.DecodeError, ValueError) as problem:
+            if name not in _PARTS:
+                raise
+            log.warning("the %s of the checkpoint is not used and begins again: %s", name, problem)
+    return values
 
 
 def _list_as_array(kind: Any, stored: Any) -> npt.NDArray[Any]:
