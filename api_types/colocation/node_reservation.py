@@ -21,6 +21,8 @@ from api_types.colocation import problem
 from api_types.colocation.problem import Effect, KeyPath, Problem
 from api_types.kubernetes import cpu_list, pods, quantities
 
+HUGE_PAGES: Final = "hugepages-"
+"""Begin of the resource names of pools of huge pages."""
 _MOST_PROBLEMS: Final = 5
 """Largest number of returned problems: each becomes an Event, and 16 KiB have room for two thousand."""
 _PATH: Final[KeyPath] = ("metadata", "annotations", names.ANNOTATION_NODE_RESERVATION)
@@ -58,11 +60,6 @@ def annotated(annotations: Mapping[str, str]) -> CheckedResources:
     return CheckedResources({} if problems else resources, tuple(problems[:_MOST_PROBLEMS]))
 
 
-def huge_pages(whole: Mapping[str, int]) -> int:
-    """Return the bytes of all pools of huge pages in a capacity."""
-    return sum(amount for name, amount in whole.items() if name.startswith("hugepages-"))
-
-
 def capacity(node: pods.Node) -> pods.Resources:
     """Return the capacity of a node, its memory without the pools of huge pages, as the kubelet's allocatable has it.
 
@@ -70,7 +67,8 @@ def capacity(node: pods.Node) -> pods.Resources:
     """
     whole = pods.units(node.status.capacity)
     if names.MEMORY in whole:
-        whole[names.MEMORY] = max(whole[names.MEMORY] - huge_pages(whole), 0)
+        pools = sum(amount for name, amount in whole.items() if name.startswith(HUGE_PAGES))
+        whole[names.MEMORY] = max(whole[names.MEMORY] - pools, 0)
     return whole
 
 

@@ -131,7 +131,13 @@ def known(amounts: dict[str, int]) -> dict[str, int]:
 
 def amounts(wire: Mapping[str, Quantity] | None) -> dict[str, int]:
     """Convert a resource list of a pod like `units`; an amount that cannot be read is UNKNOWN."""
-    return rounded(exact(wire))
+    amounts = {}
+    for name, value in (wire or {}).items():
+        try:
+            amounts[name] = resource_units(name, value)
+        except InvalidQuantity:
+            amounts[name] = UNKNOWN
+    return amounts
 
 
 def exact(wire: Mapping[str, Quantity] | None) -> Exact:

@@ -177,7 +177,9 @@ class Used(NamedTuple):
         whole, to_pods = capacity.get(native, 0), allocatable.get(native, 0)
         if not self.is_by_class:
             if native == names.MEMORY:  # Koordinator's agent counts huge pages as used, the capacity here is without
-                whole += node_reservation.huge_pages(capacity)
+                whole += sum(
+                    amount for name, amount in capacity.items() if name.startswith(node_reservation.HUGE_PAGES)
+                )
             return max(whole - self.amounts[native], 0)
         reserved = min(self.system.get(native, 0), max(whole - to_pods, 0))  # is missing in allocatable already
         return max(to_pods - self.amounts[native] + reserved, 0)
