@@ -283,11 +283,13 @@ class Targets:
         )  # fmt: skip
         target = evaluate()
         shrinks = target.is_short() or (case.closed and any(requests.mid.values()))
-        if not shrinks or not (case.policy.floor or case.record):
+        if not shrinks:
             if state.period is not None or not state.has_ended_period:
                 state.period, state.has_ended_period = None, True
             return target, source
         period = state.continue_or_begin_period(case.written, case.now, case.inputs.sample_time)
+        if not (case.policy.floor or case.record):
+            return target, source
         if case.record or period.sample is None or period.sample != case.inputs.sample_time:
             target = evaluate(bound_before=await self._bound_before(case, state, period, requests))
         return dataclasses.replace(target, floor_before=period.since), source

@@ -189,6 +189,10 @@ async def test_while_less_is_calculated_than_requested_a_new_pod_is_not_in_the_f
     status = world.mid_status()
     assert status["floorBefore"] == "2026-11-21T12:02:00Z"
     assert (status["status"], status["resources"][MID[0]]["boundBefore"]) == ("True", 4_000)
+    for floor, offered in (("none", (0, 0)), ("allocated", (4_000, 4_000))):  # it begins no other time
+        await configure(world, midFloor=floor)
+        await reported(world, peak="8", memory="16k", mid=5_000)
+        assert world.mid_of() == offered
     later = new_leader(world)
     await reported(later, peak="8", memory="16k", mid=5_000)
     assert (later.mid_of(), later.mid_status()["floorBefore"]) == ((4_000, 4_000), "2026-11-21T12:02:00Z")
