@@ -124,7 +124,8 @@ def _outcome(
         node,
         gathered.usable,
         policy,
-        Requests(
+        gathered.usable.requests
+        or Requests(
             {names.CPU: state.prod_requests.cpu or 0, names.MEMORY: state.prod_requests.memory or 0},
             {names.MID_CPU: requested.cpu or 0, names.MID_MEMORY: requested.memory or 0},
         ),

@@ -3,13 +3,12 @@
 import msgspec
 import pytest
 
+from api_types.colocation import controller_config as slo
 from api_types.kubernetes import pods
 from api_types.kubernetes import priority_and_qos as pq
+from api_types.node_metric import mid_report
 from koordctl.backtest import cluster_history
 from koordlet.cluster import pods as pods_on_node
-from koordlet.collectors.host import CollectStatistics
-from koordlet.collectors.pod_pressure import PodPressure, PodWaits
-from koordlet.report import builder
 from manager.mid_resource import target
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.estimator import EstimatorArgs
@@ -68,20 +67,43 @@ def test_the_agent_counts_its_usage_and_requests_as_mid(tmp_path, version):
     assert entry["priority"] == "koord-mid"
 
 
+@pytest.mark.parametrize(
+    ("own", "requested", "held"),
+    [
+        ({}, ("300m", "1Gi"), (300, MID_MEMORY)),  # CPU beyond its request is given back at once
+        ({}, (0, 0), (0, MID_MEMORY)),
+        ({"kubernetes.io/mid-cpu": "500"}, (0, "1Gi"), (0, MID_MEMORY)),
+        ({"kubernetes.io/mid-memory": "1Gi"}, ("1", 0), (500, 0)),
+    ],
+)
+def test_what_no_mid_request_covers_is_offered_to_nobody(tmp_path, own, requested, held):
+    requests = {"cpu": requested[0], "memory": requested[1], **own}
+    spec = {"containers": [{"name": "main", "resources": {"requests": requests}}]}
+    wire = {**factories.limited_mid_pod(), "spec": {**factories.limited_mid_pod()["spec"], **spec}}
+    pod = msgspec.convert(wire, pods.Pod)
+
+    def terms(status, bound=None):
+        policy = mid_report.mid_policy(slo.MidColocationPolicy(mid_unallocated_percent=100))
+        usable = mid_report.usable_report(msgspec.convert(status, mid_report.MidReport), policy)
+        sizes = {"cpu": 15_500, "memory": 15 * GIB}, {"cpu": 16_000, "memory": 16 * GIB}
+        return mid_report.terms(usable, policy, *sizes, bound or usable.requests)
+
+    alone = terms(observed(tmp_path / "alone", V2))
+    status = observed(tmp_path / "beside", V2, pods_on_node.describe(pod))
+    native = pods.units({"cpu": requested[0], "memory": requested[1]})
+    listed = target.summed([decoded(spec={"priority": 9000}), pod]).requests()
+    for name, amount in zip(("cpu", "memory"), held, strict=True):
+        assert alone[name].unused - terms(status)[name].unused == amount
+        assert alone[name].unallocated - terms(status)[name].unallocated == native[name]
+        assert (terms(status, listed)[name].allocated_below_prod or 0) == native[name]
+
+
 @pytest.mark.parametrize("pod", [MID, LABEL_REMOVED, CALLS_ITSELF_PROD])
 def test_the_agent_predicts_the_same_prod_peak_with_and_without_it(tmp_path, pod):
     alone = observed(tmp_path / "alone", V2)
     beside = observed(tmp_path / "beside", V2, pods_on_node.describe(pod))
     assert beside["prodPeakMetric"] == alone["prodPeakMetric"]
     assert beside["prodReclaimableMetric"] == alone["prodReclaimableMetric"]
-
-
-def test_it_is_throttled_by_design_and_no_condition_names_it(tmp_path):
-    mid = pods_on_node.describe(MID)
-    statistics = CollectStatistics()
-    collector = PodPressure(statistics)
-    collector.pods = {mid.uid: PodWaits(0.9)}
-    assert builder.throttled_prod_pods([collector], {mid.uid: mid}) == []
 
 
 @pytest.mark.parametrize("pod", [MID, LABEL_REMOVED, CALLS_ITSELF_PROD])

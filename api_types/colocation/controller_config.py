@@ -230,7 +230,7 @@ class MidColocationPolicy(StrategyModel):
     mid_reclaim_ratio_percent: Annotated[Percent | None, Default(100)] = None
     """Share of the Prod requests that counts as reclaimable, before the predicted peak is subtracted."""
     mid_unallocated_percent: Annotated[Percent | None, Default(0)] = None
-    """Share of the resources that no Prod pod requests that is added to Mid."""
+    """Share of the resources that no pod requests that is added to Mid."""
     mid_total_threshold_percent: Annotated[Percent | None, Default(100)] = None
     """Cap on the sum of what is reclaimed and what is added, CPU and memory alike, as a share of allocatable."""
     mid_floor: Annotated[MidFloor | None, Default("allocated")] = None

@@ -40,11 +40,12 @@ class WireMetric(msgspec.Struct, frozen=True):
     resource: WireResources = WireResources()
 
 
-class WireAllocated(msgspec.Struct, frozen=True):
+class WireAllocated(msgspec.Struct, rename="camel", frozen=True):
     """`status.allocated` of a NodeMetric."""
 
     prod: pods.QuantityMap = {}
     mid: pods.QuantityMap = {}
+    below_prod: pods.QuantityMap = {}
 
 
 class WireUsage(msgspec.Struct, rename="camel", frozen=True):
@@ -54,6 +55,7 @@ class WireUsage(msgspec.Struct, rename="camel", frozen=True):
     mid: pods.QuantityMap = {}
     batch_and_free: pods.QuantityMap = {}
     system: pods.QuantityMap = {}
+    native_mid: pods.QuantityMap = {}
 
 
 class WireNodeUsage(msgspec.Struct, rename="camel", frozen=True):
@@ -74,10 +76,11 @@ class MidReport(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Requests(NamedTuple):
-    """Requests bound on a node: native ones of Prod pods, and `kubernetes.io/mid-*` ones of all pods."""
+    """Requests bound on a node: native ones of Prod and of other pods, and `kubernetes.io/mid-*` ones of all pods."""
 
     prod: Mapping[str, int]
     mid: Mapping[str, int]
+    below_prod: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,8 @@ def reported_requests(report: MidReport) -> Requests | None:
     """Return the requests of the report's own snapshot; None where the agent does not report them. Raises BadReport."""
     if report.allocated is None:
         return None
-    return Requests(amounts(report.allocated.prod, "allocated.prod"), amounts(report.allocated.mid, "allocated.mid"))
+    parts = zip(("prod", "mid", "belowProd"), msgspec.structs.astuple(report.allocated), strict=True)
+    return Requests(*(amounts(part, f"allocated.{name}") for name, part in parts))
 
 
 def amounts(wire: pods.QuantityMap, where: str) -> pods.Resources:
@@ -188,15 +192,16 @@ class Used(NamedTuple):
 def _used(report: MidReport) -> Used | None:
     """Return the usage of everything but Mid, None where it is not known. Raises BadReport.
 
-    Batch and Free pods give CPU back at once, so only their memory counts.
+    Batch and Free pods give CPU back at once, so only their memory counts. What no Mid request covers is not Mid's.
     """
     if report.usage is not None:
         prod, system = (amounts(getattr(report.usage, name), f"usage.{name}") for name in ("prod", "system"))
         batch_and_free = amounts(report.usage.batch_and_free, "usage.batchAndFree")
         if not (MID_OF_NATIVE.keys() <= prod.keys() & system.keys() and names.MEMORY in batch_and_free):
             return None
-        cpu = prod[names.CPU] + system[names.CPU]
-        memory = prod[names.MEMORY] + system[names.MEMORY] + batch_and_free[names.MEMORY]
+        native = amounts(report.usage.native_mid, "usage.nativeMid")
+        cpu, memory = (prod[name] + system[name] + native.get(name, 0) for name in (names.CPU, names.MEMORY))
+        memory += batch_and_free[names.MEMORY]
         return Used({names.CPU: cpu, names.MEMORY: memory}, is_by_class=True, system=system)
     if report.node_metric is None:
         return None
@@ -256,6 +261,7 @@ def terms(
                 allocatable=allocatable.get(native, 0),
                 capacity=capacity.get(native, 0),
                 allocated_prod=bound.prod.get(native, 0),
+                allocated_below_prod=bound.below_prod.get(native) or None,
                 allocated_mid=bound.mid.get(mid, 0),
                 peak_prod=report.peak[native] if report.peak else None,
                 unused=report.used.unused(native, allocatable, capacity) if report.used else 0,

@@ -2,7 +2,7 @@
 
 ```
 Reclaimable = max(0, min( midReclaimRatio * Allocated[Prod] - Peak[Prod],  NodeAllocatable - Peak[Prod] ))
-Share       = midUnallocatedPercent * max( NodeAllocatable - Allocated[Prod], 0 )
+Share       = midUnallocatedPercent * max( NodeAllocatable - Allocated[Prod] - Allocated[below Prod], 0 )
 Calculated  = min( min( Reclaimable, NodeAllocatable * midThreshold ) + Share,  Unused,  Usable,
                    NodeAllocatable * midTotalThreshold )
 Floor       = min( Allocated[Mid], capacity )                                         0 with midFloor = none
@@ -60,6 +60,7 @@ class Terms(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """Amount that the node's reservation annotation reserves."""
     capacity: int | None = None
     allocated_prod: int | None = None
+    allocated_below_prod: int | None = None
     allocated_mid: int | None = None
     peak_prod: int | None = None
     """Predicted peak, of the same snapshot as `allocated_prod`."""
@@ -136,7 +137,7 @@ def calculate(
         )  # fmt: skip
     source, reclaimable = _reclaimable(inputs, reclaimable_reported)
     cap, unused = share(allocatable, threshold), max(inputs.unused or 0, 0)
-    unallocated = max(allocatable - (inputs.allocated_prod or 0), 0)
+    unallocated = max(allocatable - (inputs.allocated_prod or 0) - (inputs.allocated_below_prod or 0), 0)
     unallocated_share = share(unallocated, inputs.unallocated_percent or 0)
     result, total = min(min(reclaimable, cap) + unallocated_share, unused), share(allocatable, total_percent)
     usable = result if inputs.usable is None else inputs.usable
@@ -192,6 +193,7 @@ TERMS: Final = (
     FormulaTerm("reserved", "Its reservation holds {} back.", f"Node annotation {names.ANNOTATION_NODE_RESERVATION}"),
     FormulaTerm("capacity", "The node has {}.", "Node status.capacity"),
     FormulaTerm("allocated_prod", "Prod pods request {}.", REQUESTS),
+    FormulaTerm("allocated_below_prod", "Pods of lower classes request {} natively.", REQUESTS),
     FormulaTerm("peak_prod", "Prod pods are predicted to need {} at most.", f"{REPORT}.prodPeakMetric"),
     FormulaTerm("reclaim_ratio_percent", "Counted of the Prod requests: {}.", key="midReclaimRatioPercent"),
     FormulaTerm("static_percent", "Static mode publishes {} of the capacity.", key="midStatic{native}ReservedPercent"),
@@ -201,7 +203,7 @@ TERMS: Final = (
         "cap", "The cap in numbers: {}.", FORMULA, "mid{native}ThresholdPercent",
         lambda terms: (terms.cap or 0) < (terms.reclaimable or 0),
     ),
-    FormulaTerm("unallocated", "Requested by no Prod pod: {}.", FORMULA),
+    FormulaTerm("unallocated", "Requested by no pod: {}.", FORMULA),
     FormulaTerm("unallocated_percent", "{} of that is added.", key="midUnallocatedPercent"),
     FormulaTerm("unallocated_share", "That adds {}.", FORMULA, "midUnallocatedPercent", label="unallocated_share"),
     FormulaTerm(

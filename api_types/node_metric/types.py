@@ -194,6 +194,8 @@ class AllocatedMetric(WireModel):
     """Native cpu and memory requests of the Prod pods."""
     mid: ResourceList
     """kubernetes.io/mid-cpu (milli-cores) and kubernetes.io/mid-memory (bytes) requests of all pods."""
+    below_prod: ResourceList | None = None
+    """Native requests of the Mid, Batch and Free pods; absent without any."""
 
 
 class UsageByClass(WireModel):
@@ -207,6 +209,8 @@ class UsageByClass(WireModel):
     """Usage of the Batch and Free pods."""
     system: ResourceList
     """All other usage: outside pods, and of pods that are not known or not measured."""
+    native_mid: ResourceList | None = None
+    """Part of mid that no Mid request covers: memory, and CPU up to what is requested natively; absent without any."""
 
 
 class NodePrediction(WireModel):

@@ -22,7 +22,7 @@ _TERMS: Final[Mapping[str, tuple[str, str]]] = {
     "peak_prod": ("−", "predicted peak of Prod"),  # noqa: RUF001  # a minus sign, as wide as the equals sign
     "reclaimable": ("=", "reclaimable"),
     "cap": ("≤", "cap"),
-    "unallocated_share": ("+", "share of what no Prod pod requests"),
+    "unallocated_share": ("+", "share of what no pod requests"),
     "unused": ("≤", "used by nothing but Mid"),
     "usable": ("≤", "used without an eviction"),
     "total_limit": ("≤", "cap on the sum"),

@@ -24,7 +24,15 @@ FLOORS = 3
 
 
 def evaluate(
-    *, policy: Mapping[str, Any], prod: int, mid: int, peak: int, allocatable: int, unused: int, threshold: str
+    *,
+    policy: Mapping[str, Any],
+    prod: int,
+    below: int,
+    mid: int,
+    peak: int,
+    allocatable: int,
+    unused: int,
+    threshold: str,
 ) -> Fraction:
     """Return Mid of one resource, before it is floored."""
     ratio, share, cap = (
@@ -32,7 +40,7 @@ def evaluate(
         for key, default in (("midReclaimRatioPercent", 100), ("midUnallocatedPercent", 0), (threshold, 100))
     )
     reclaimable = max(Fraction(0), min(ratio * prod - peak, Fraction(allocatable - peak)))
-    offered = min(min(reclaimable, allocatable * cap) + share * max(allocatable - prod, 0), Fraction(unused))
+    offered = min(min(reclaimable, allocatable * cap) + share * max(allocatable - prod - below, 0), Fraction(unused))
     return max(offered, Fraction(mid)) if policy.get("midFloor", "allocated") == "allocated" else offered
 
 
@@ -43,9 +51,9 @@ def unused(node: Mapping[str, Any], node_metric: Mapping[str, Any], native: str,
         whole = read(status["nodeMetric"]["nodeUsage"]["resources"][native])
         return max(read(node["status"]["capacity"][native]) - whole, 0)
     capacity, allocatable = (read(node["status"][whole][native]) for whole in ("capacity", "allocatable"))
-    counted = ("prod",) if native == "cpu" else ("prod", "batchAndFree")
+    counted = ("prod", "nativeMid") if native == "cpu" else ("prod", "nativeMid", "batchAndFree")
     system = max(read(usage["system"][native]) - max(capacity - allocatable, 0), 0)  # beyond the reservation
-    return max(allocatable - sum(read(usage[each][native]) for each in counted) - system, 0)
+    return max(allocatable - sum(read(usage.get(each, {}).get(native, "0")) for each in counted) - system, 0)
 
 
 def of(
@@ -60,6 +68,7 @@ def of(
         return evaluate(
             policy=policy,
             prod=read(allocated["prod"][native]),
+            below=read(allocated.get("belowProd", {}).get(native, "0")),
             mid=units(allocated["mid"][mid]) if with_floor else 0,
             peak=read(peak[native]),
             allocatable=read(allocatable[native]),

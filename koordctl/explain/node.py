@@ -163,7 +163,7 @@ def _rows(explained: ExplainedNode, mid: str) -> Iterator[_Row]:
     for name, title, in_sum in (
         ("reclaimable", static if is_static else f"{'=' if has_peak else ' '} reclaimable", True),
         ("cap", f"  at most {values.get('threshold_percent', 0)} % of the {whole}", False),
-        ("unallocated_share", f"+ {values.get('unallocated_percent', 0)} % of what no Prod pod requests", True),
+        ("unallocated_share", f"+ {values.get('unallocated_percent', 0)} % of what no pod requests", True),
         ("unused", "  at most what nothing but Mid uses", False),
         ("usable", "  at most what is used without an eviction", False),
         ("total_limit", "  at most in total", False),

@@ -74,6 +74,7 @@ class ClassUsage:
     mid: UsageSample
     batch_and_free: UsageSample
     system: UsageSample
+    native_mid: UsageSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ def usage_by_class(by_class: ClassUsage | None) -> node_metric.UsageByClass | No
         mid=_truncated(by_class.mid),
         batch_and_free=_truncated(by_class.batch_and_free),
         system=_truncated(by_class.system),
+        native_mid=_truncated(by_class.native_mid) if any(by_class.native_mid) else None,
     )
 
 
@@ -149,11 +151,13 @@ def _allocated(
     if bound is None:
         return None
     pods = list(bound)
-    mid = allocation.allocated_to_mid(pods)
+    mid, not_below = allocation.allocated_to_mid(pods), (pq.PriorityClass.PROD, pq.PriorityClass.NONE)
+    below = allocation.requested_by(pod for pod in pods if pod.is_admitted and pod.priority_class not in not_below)
     prod = predicted.allocated if predicted else allocation.allocated_to_prod(pods)
     return node_metric.AllocatedMetric(
         prod=whole_resources({names.CPU: prod.cpu_millis, names.MEMORY: prod.memory_bytes}),
         mid=whole_resources({names.MID_CPU: mid.cpu_millis, names.MID_MEMORY: mid.memory_bytes}),
+        below_prod=whole_resources(units(below)) if any(below) else None,
     )
 
 

@@ -24,6 +24,7 @@ from koordlet.metric_cache import aggregation, series
 from koordlet.metric_cache.aggregation import TimeWindow, UsageStatistic
 from koordlet.metric_cache.ring import LongWindowCache
 from koordlet.metric_cache.store import MetricStore
+from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.report.status import ClassUsage, ReportedUsage, Statistics
 from koordlet.samples import NODE, SYSTEM, NumaSample, SeriesKey, SeriesKind, UsageSample
 
@@ -47,13 +48,17 @@ def node_usage(until_seconds: float, cache: LongWindowCache, bound: Iterable[Pod
     means = np.nan_to_num(values[..., measured]).mean(axis=-1)
     classes = [series.counted_class(pod.priority_class) for pod in pods]
 
-    def total(*members: PriorityClass) -> UsageSample:
+    def total(*members: PriorityClass, most: float | FloatArray = np.inf) -> UsageSample:
         chosen = np.array([pod_class in members for pod_class in classes], bool)
-        return UsageSample(*means[:, _NODE_AND_SYSTEM:][:, chosen].sum(axis=1).tolist())
+        return UsageSample(*np.minimum(means[:, _NODE_AND_SYSTEM:], most)[:, chosen].sum(axis=1).tolist())
 
     node = UsageSample(*means[:, 0].tolist())
     parts = total(PriorityClass.PROD), total(PriorityClass.MID), total(PriorityClass.BATCH, PriorityClass.FREE)
-    return ClassUsage(*parts, system=rates.system_usage(node, parts))
+    # of what requests no Mid; CPU beyond a native request is given back at once
+    cores = [0 if pod.mid_cpu_request_millis else pod.cpu_request_millis / 1000 for pod in pods]
+    memory = [0 if pod.mid_memory_request_bytes else np.inf for pod in pods]
+    native = total(PriorityClass.MID, most=np.array([cores, memory]))
+    return ClassUsage(*parts, system=rates.system_usage(node, parts), native_mid=native)
 
 
 _REPORTED: Final = (

@@ -2,7 +2,7 @@
 
 Absent is not zero: a report that cannot be used, and a NodeMetric that is missing or cannot be read, withdraw nothing
 until the last usable sample is older than `degradeTimeMinutes`. A report without a prediction changes nothing until the
-last prediction is that old; then nothing is reclaimable, and the share of what no Prod pod requests is still offered. A
+last prediction is that old; then nothing is reclaimable, and the share of what no pod requests is still offered. A
 withdrawal happens when colocation is off for the node, when that time is over, whatever else can be read or written,
 and when a node that has Mid is switched to shadow.
 """

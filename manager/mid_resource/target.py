@@ -49,13 +49,14 @@ class NodePods(NamedTuple):
     """Requests of the pods on a node."""
 
     prod: pods.Resources
+    below_prod: pods.Resources
     mid: tuple[MidPod, ...]
     is_old: bool = False
     """Whether these are of an earlier list, because the newest one failed: a report may know better."""
 
     def requests(self) -> Requests:
         """Sum the requests of all pods."""
-        return Requests(self.prod, _sum(pod.requests for pod in self.mid))
+        return Requests(self.prod, _sum(pod.requests for pod in self.mid), self.below_prod)
 
     def mid_bound_until(self, time: dt.datetime) -> pods.Resources:
         """Sum the requests of the Mid pods that stay and were bound no later than in the second of `time`."""
@@ -110,13 +111,14 @@ async def bound_pods(api: session.Session, node: str, decode: type[PodT]) -> lis
 def summed(
     bound: Iterable[pods.Pod], evicted: Collection[str] = (), last_floor: Mapping[str, int] = _NO_FLOOR
 ) -> NodePods:
-    """Sum the native requests of Prod pods, and read the Mid requests of pods that the kubelet admitted.
+    """Sum the native requests by class, and read the Mid requests of pods that the kubelet admitted.
 
-    Prod pods count from their binding on, and a pod of unknown priority class counts as Prod: their requests are not
-    given to Mid. Of Mid, only what the kubelet admitted runs: `spec.nodeName` alone may be written by a pod's author.
-    An amount that cannot be read leaves nothing unallocated where it is of Prod, and keeps `last_floor` where of Mid.
+    Native ones count from the binding on, and a pod of unknown priority class counts as Prod: they are not given to
+    Mid. Of Mid, only what the kubelet admitted runs: `spec.nodeName` alone may be written by a pod's author.
+    An amount that cannot be read leaves nothing unallocated where it is native, and keeps `last_floor` where of Mid.
     """
     prod: pods.Resources = {}
+    below_prod: pods.Resources = {}
     mid: list[MidPod] = []
     for pod in bound:
         if pods.is_terminal(pod):
@@ -126,10 +128,11 @@ def summed(
         if mid_requests and pods.is_admitted(pod):
             is_leaving = pod.metadata.deletion_timestamp is not None or pod.metadata.uid in evicted
             mid.append(MidPod(mid_requests, _bound_at(pod), is_leaving))
-        if priority_and_qos.priority_class(pod) is priority_and_qos.PriorityClass.PROD:
-            for name in (names.CPU, names.MEMORY):
-                prod[name] = min(prod.get(name, 0) + requests.get(name, 0), quantities.UNKNOWN)
-    return NodePods(prod, tuple(_known(mid, last_floor)))
+        is_prod = priority_and_qos.priority_class(pod) is priority_and_qos.PriorityClass.PROD
+        native = prod if is_prod else below_prod
+        for name in (names.CPU, names.MEMORY):
+            native[name] = min(native.get(name, 0) + requests.get(name, 0), quantities.UNKNOWN)
+    return NodePods(prod, below_prod, tuple(_known(mid, last_floor)))
 
 
 def _known(mid: Sequence[MidPod], last_floor: Mapping[str, int]) -> Iterator[MidPod]:

@@ -28,7 +28,7 @@ from koordlet.metric_cache.series import PROD
 from koordlet.metrics import debug_pages
 from koordlet.metrics.node import EvaluationCollector
 from koordlet.node_observer import NodeObserver
-from koordlet.prediction import allocation, checkpointer, evaluation
+from koordlet.prediction import checkpointer, evaluation
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.checkpointer import Checkpointer
 from koordlet.prediction.evaluation import Dropped, Plan
@@ -412,32 +412,6 @@ def test_allocated_is_what_the_prediction_subtracts_from_and_only_of_admitted_po
         peak = status.prod_peak_metric.resource.resources
         reclaimable = status.prod_reclaimable_metric.resource.resources
         assert quantities.cpu_millis(reclaimable["cpu"]) == max(0, 1000 - quantities.cpu_millis(peak["cpu"]))
-
-
-any_pod = st.builds(
-    bound_pod,
-    st.sampled_from("abcd"),
-    st.sampled_from(PriorityClass),
-    is_admitted=st.booleans(),
-    cpu_request_millis=st.integers(0, 10**9),
-    memory_request_bytes=st.integers(0, 2**60),
-    mid_cpu_request_millis=st.integers(0, 10**9),
-    mid_memory_request_bytes=st.integers(0, 2**60),
-)
-
-
-@given(st.lists(any_pod, max_size=6, unique_by=lambda pod: pod.uid))
-def test_every_admitted_pod_is_allocated_once_and_no_other(bound):
-    """Prod and the other classes add up to all admitted pods; a pod that is listed twice counts once."""
-    prod = allocation.allocated_to_prod([*bound, *bound])
-    admitted = [pod for pod in bound if pod.is_admitted]
-    others = [p for p in admitted if p.priority_class not in (PriorityClass.PROD, PriorityClass.NONE)]
-    assert prod.cpu_millis == sum(p.cpu_request_millis for p in admitted) - sum(p.cpu_request_millis for p in others)
-    assert prod == allocation.requested_by(allocation.charged_to_prod(bound))
-    assert allocation.allocated_to_mid([*bound, *bound]) == (
-        sum(p.mid_cpu_request_millis for p in admitted),
-        sum(p.mid_memory_request_bytes for p in admitted),
-    )
 
 
 pytestmark = pytest.mark.slow

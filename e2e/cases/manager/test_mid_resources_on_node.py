@@ -33,7 +33,8 @@ def test_the_terms_of_the_annotation_give_the_published_value(cluster_client: Cl
     for line in lines.values():
         charged = line["allocatedProd"] * line["reclaimRatioPercent"] // 100
         assert line["reclaimable"] == max(0, min(charged, line["allocatable"]) - line["peakProd"])
-        assert line["unallocated"] == max(line["allocatable"] - line["allocatedProd"], 0)
+        requested = line["allocatedProd"] + line.get("allocatedBelowProd", 0)
+        assert line["unallocated"] == max(line["allocatable"] - requested, 0)
         offered = min(line["reclaimable"], line["cap"]) + line["unallocatedShare"]
         assert line["calculated"] == min(offered, line["unused"])
         assert line["published"] == max(line["calculated"], line["floor"])

@@ -66,6 +66,7 @@ def test_requests_are_summed_by_tier_and_ended_pods_request_nothing():
     assert report(bound=bound)["allocated"] == {
         "prod": {"cpu": "1", "memory": str(2 << 30)},
         "mid": {"kubernetes.io/mid-cpu": "2000", "kubernetes.io/mid-memory": "5"},
+        "belowProd": {"cpu": "500m", "memory": str(2 << 30)},
     }
 
 
