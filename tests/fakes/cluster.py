@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 import datetime as dt
 import json
+import pickle
 import uuid
 from collections.abc import AsyncIterator, Callable
 from collections.abc import Set as AbstractSet
@@ -55,6 +55,12 @@ class Refusal(Exception):
     def __init__(self, code: int, reason: str, name: str = "", message: str = "") -> None:
         super().__init__(reason)
         self.answer = apiserver.status(code, reason, message or reason, name=name)
+
+
+def _copied(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a deep copy: of plain values ten times as fast as `copy.deepcopy`."""
+    copied: dict[str, Any] = pickle.loads(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
+    return copied
 
 
 class Cluster:
@@ -97,14 +103,14 @@ class Cluster:
 
     def get(self, plural: str, name: str, namespace: str = "") -> dict[str, Any]:
         """Return a copy of a stored object. Raises KeyError."""
-        return copy.deepcopy(self._objects[plural, namespace, name])
+        return _copied(self._objects[plural, namespace, name])
 
     def all(self, plural: str) -> list[dict[str, Any]]:
-        return [copy.deepcopy(item) for key, item in self._objects.items() if key[0] == plural]
+        return [_copied(item) for key, item in self._objects.items() if key[0] == plural]
 
     def add(self, plural: str, item: dict[str, Any], namespace: str = "") -> dict[str, Any]:
         """Create an object as another client."""
-        item = copy.deepcopy(item)
+        item = _copied(item)
         metadata = item.setdefault("metadata", {})
         item["apiVersion"], item["kind"] = _API_VERSIONS[plural], _KINDS[plural]
         key = (plural, namespace, metadata["name"])
@@ -160,7 +166,7 @@ class Cluster:
         if item["metadata"]["uid"] != before["metadata"]["uid"]:
             raise Refusal(422, "Invalid", key[2], "metadata.uid: field is immutable")
         if item == before:
-            return copy.deepcopy(before)
+            return _copied(before)
         return self._store(key, item, "MODIFIED")
 
     def _store(self, key: Key, item: dict[str, Any], change: str) -> dict[str, Any]:
@@ -168,10 +174,10 @@ class Cluster:
         item["metadata"]["resourceVersion"] = str(self._version)
         self._objects[key] = item
         self._store_change(change, key[0], item)
-        return copy.deepcopy(item)
+        return _copied(item)
 
     def _store_change(self, change: str, plural: str, item: dict[str, Any]) -> None:
-        item = copy.deepcopy(item)
+        item = _copied(item)
         if change == "DELETED":
             self._version += 1
             item["metadata"]["resourceVersion"] = str(self._version)
