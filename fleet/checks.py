@@ -131,6 +131,16 @@ def results(snapshot: FleetSnapshot, required: Collection[str] = ()) -> Iterator
     yield from _reports(snapshot, installed)
     yield _waiting(snapshot)
     yield _refused(snapshot)
+    lacking = list(dict.fromkeys(event.message.partition(";")[0] for event in snapshot.without_right))
+    yield _named(snapshot, "MidEvictionNotAllowed", "events", lacking, "no namespace lacks the right to evict")
+    wrong = [f"{name}: {text[:_LONGEST_MESSAGE]}" for name, text in sorted(snapshot.malformed_quotas.items())]
+    yield _named(snapshot, "MidQuotaMalformed", "namespaces", wrong, "no annotation mid-quota is malformed")
+
+
+def _named(snapshot: FleetSnapshot, code: str, what: str, wrong: Sequence[str], fine: str) -> CheckVerdict:
+    if why := snapshot.why_unread(what):
+        return skipped(code, why)
+    return _verdict(code, _first(wrong) or fine, is_fine=not wrong)
 
 
 def kubernetes(version: str) -> CheckVerdict:
@@ -181,11 +191,8 @@ def _admission(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict
 
 
 def _leader(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict:
-    if why := snapshot.why_unread(f"leases/{MANAGER}"):
-        return skipped("Leader", why)
-    if not installed.leader:
-        return failed("Leader", f"the Lease {MANAGER} has no holder")
-    return passed("Leader", f"{installed.leader} holds the Lease {MANAGER}")
+    lacking = () if installed.leader else (f"the Lease {MANAGER} has no holder",)
+    return _named(snapshot, "Leader", f"leases/{MANAGER}", lacking, f"{installed.leader} holds the Lease {MANAGER}")
 
 
 def _versions(installed: Installation) -> Iterator[CheckVerdict]:
@@ -294,24 +301,20 @@ def _listed(what: str, keys: Sequence[str]) -> str:
 
 
 def _waiting(snapshot: FleetSnapshot) -> CheckVerdict:
-    if snapshot.pending_pods is None:
-        return skipped("MidPodsWait", snapshot.why_unread("pods"))
     long = []
-    for pod in snapshot.pending_pods:
+    for pod in snapshot.pending_pods or ():
         created = times.parse_rfc3339_or_none(pod.metadata.creation_timestamp)
         is_waiting = not pod.spec.node_name and priority_class(pod) is PriorityClass.MID
         if is_waiting and created is not None and snapshot.time - created > findings.LONG:
             long.append(f"{pod.metadata.namespace}/{pod.metadata.name}")
     if not long:
-        return passed("MidPodsWait", "no Mid pod waits for a node for more than 5 minutes")
+        return _named(snapshot, "MidPodsWait", "pods", (), "no Mid pod waits for a node for more than 5 minutes")
     return failed("MidPodsWait", _listed("Mid pod", long), f"koordctl explain pod {long[0]}")
 
 
 def _refused(snapshot: FleetSnapshot) -> CheckVerdict:
-    if snapshot.refused_pods is None:
-        return skipped("MidPodsRefused", snapshot.why_unread("events"))
     if not snapshot.refused_pods:
-        return passed("MidPodsRefused", "no rule of the suite refused the pod of a controller lately")
+        return _named(snapshot, "MidPodsRefused", "events", (), "no rule of the suite refused a pod lately")
     keys = [f"{event.involved_object.kind} {event.key}" for event in snapshot.refused_pods]
     newest = snapshot.refused_pods[0]
     cause = newest.message.rpartition("denied request: ")[2][:_LONGEST_MESSAGE]

@@ -81,8 +81,12 @@ class FleetSnapshot:
     """Usage of a node in percent above which the scheduler places no pod, by resource; empty where it is not known."""
     priority_classes: Sequence[wire.WirePriorityClass] | None = None
     pending_pods: Sequence[pods.Pod] | None = None
-    refused_pods: Sequence[wire.WireEvent] | None = None
+    refused_pods: Sequence[wire.WireEvent] = ()
     """Newest Event of each controller whose pods a rule of the suite refused lately, the newest first."""
+    without_right: Sequence[wire.WireEvent] = ()
+    """Newest Events of the manager about namespaces in which it may not evict."""
+    malformed_quotas: Mapping[str, str] = field(default_factory=dict)
+    """Problem of the annotation mid-quota by namespace."""
 
     @property
     def is_empty(self) -> bool:

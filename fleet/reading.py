@@ -47,6 +47,8 @@ _OWN_RULE: Final = re.compile(r"'koord-suite-[a-z-]{1,40}'|koord-suite\.io")
 _REFUSED_SECONDS: Final = 1_200.0
 """Longer than the longest pause between two attempts of a controller."""
 _MOST_REFUSED: Final = 100
+OF_NODES: Final = "default"
+"""Namespace of the Events about nodes."""
 _MOST_SHORT: Final = 3
 """Nodes short of Mid whose pods are read, to name what would be evicted."""
 _MANAGER: Final = f"{resources.DEPLOYMENTS.plural}/{MANAGER}"
@@ -67,6 +69,8 @@ class Reader:
         self.now = now
         self._on_progress = on_progress
         self.unread: list[Unread] = []
+        self.malformed_quotas: dict[str, str] = {}
+        """Problem of the annotation mid-quota of each namespace where it is malformed."""
 
     @contextlib.contextmanager
     def attempt(self, what: str, *, is_optional: bool = False) -> Iterator[None]:
@@ -88,9 +92,14 @@ class Reader:
         with self.attempt("pods"):
             selector = "status.phase=Pending"
             pending = (await objects.list_all(self.api, resources.PODS, field_selector=selector, decode=Pod)).items
-        refused, limits = await self._refused_pods(), await self.usage_limits(namespace)
-        unread = tuple(self.unread)
-        return FleetSnapshot(self.now, self.api.server, nodes, installed, unread, limits, classes, pending, refused)
+        config = await Reader(self.api, self.now).scheduler_config(namespace)  # without a note where it is not there
+        if config.namespace_quotas:
+            await self.mid_quotas(None)
+        refused = await self._recent_events("FailedCreate", lambda event: _OWN_RULE.search(event.message))
+        own = (namespace, OF_NODES)
+        lacking = await self._recent_events("MidEvictionNotAllowed", lambda event: event.metadata.namespace in own)
+        read = (self.now, self.api.server, nodes, installed, tuple(self.unread), config.usage_limits, classes, pending)
+        return FleetSnapshot(*read, refused, lacking, self.malformed_quotas)
 
     async def nodes(
         self, label_selector: str | None = None, *, explains_short: bool = False
@@ -203,22 +212,20 @@ class Reader:
         """Read the usage above which the scheduler places no pod; empty, without a note, where it is not known."""
         return (await Reader(self.api, self.now).scheduler_config(suite_namespace)).usage_limits
 
-    async def _refused_pods(self) -> tuple[wire.WireEvent, ...] | None:
-        """Read the newest Event of each controller whose pods a rule of the suite refused lately."""
+    async def _recent_events(self, reason: str, is_own: Callable[[wire.WireEvent], object]) -> list[wire.WireEvent]:
+        """Read the newest of the recent Events about each object, the newest first."""
         newest: dict[tuple[str, str], wire.WireEvent] = {}
         with self.attempt("events"):
-            selector = objects.selectors("reason=FailedCreate", None)
+            selector = objects.selectors(f"reason={reason}", None)
             async for event in self._each(resources.EVENTS, wire.WireEvent, parameters=selector):
                 time, about = event.time, (event.involved_object.kind, event.key)
                 if time is None or not -_REFUSED_SECONDS < (self.now - time).total_seconds() < _REFUSED_SECONDS:
                     continue
                 before = newest.get(about)
                 is_newer = before is None or (before.time or time) < time
-                if is_newer and _OWN_RULE.search(event.message) and (before or len(newest) < _MOST_REFUSED):
+                if is_newer and is_own(event) and (before or len(newest) < _MOST_REFUSED):
                     newest[about] = event
-        if self._is_unread("events"):
-            return None
-        return tuple(sorted(newest.values(), key=lambda event: event.time or self.now, reverse=True))
+        return sorted(newest.values(), key=lambda event: event.time or self.now, reverse=True)
 
     async def mid_quotas(self, namespace: str | None, default: Amounts = UNKNOWN) -> dict[str, Amounts | None]:
         """Return the mid-quota of each namespace that has the annotation; None for a malformed one."""
@@ -231,8 +238,8 @@ class Reader:
                     continue
                 try:
                     quotas[item.metadata.name] = Amounts(*quota.read(text, quota.MidQuota(*default)))
-                except quota.MalformedQuota:
-                    quotas[item.metadata.name] = None
+                except quota.MalformedQuota as error:
+                    quotas[item.metadata.name], self.malformed_quotas[item.metadata.name] = None, str(error)
         return quotas
 
     async def _running(self, namespace: str | None, node: str | None, label_selector: str | None) -> AsyncIterator[Pod]:

@@ -20,7 +20,7 @@ from fleet import mid_explanation, node_state, port_forward, wire
 from fleet.findings import SCHEDULER, Unread
 from fleet.pod_state import NamespaceState
 from fleet.port_forward import Caller, CannotForward, PodPort
-from fleet.reading import Reader
+from fleet.reading import OF_NODES, Reader
 from manager import lease
 from manager.cache import store
 from manager.events import REPORTER
@@ -29,8 +29,6 @@ from scheduler_plugin.settings import SchedulerPluginSettings
 
 T = TypeVar("T")
 _MOST_LISTED: Final = 500
-_OF_NODES: Final = "default"
-"""Namespace of Events on objects that have none."""
 _BY_MANAGER: Final = f"reportingComponent={REPORTER}"
 
 
@@ -74,7 +72,7 @@ async def manager_events(api: session.Session, namespace: str, now: dt.datetime)
     Tenants may write Events in their namespaces, also under the name of the manager. None of these is read: a pod that
     was evicted there is named by an Event on its node as well.
     """
-    places = sorted({_OF_NODES, namespace})
+    places = sorted({OF_NODES, namespace})
     read = [await _listed(api, now, resources.EVENTS, _BY_MANAGER, wire.WireEvent, namespace=place) for place in places]
     events = [event for answer in read for event in answer.items or ()]
     unread = tuple(dict.fromkeys(problem for answer in read for problem in answer.unread))

@@ -33,6 +33,8 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _NO_DESCRIPTORS = DescriptorBudget(0)
 _MEMORY_LINE = re.compile(rb"(Mem\w+|Swap\w+|Huge\w+): *(\S+)(?: kB)?\n")
 
+_ARC_LINE = re.compile(rb"^(size|c_min) +4 +(\d{1,18})$", re.MULTILINE)
+
 _T = TypeVar("_T")
 
 
@@ -84,6 +86,17 @@ def busy_cpu_seconds(proc_root: Path) -> float:
 def memory(proc_root: Path) -> NodeMemory:
     """Return the node's memory."""
     return _read(f"{proc_root}/meminfo", _memory, "MemTotal, MemFree and MemAvailable in kB")
+
+
+def cache_problem(proc_root: Path) -> str | None:
+    """Describe a cache of ZFS (ARC) that is a quarter of the memory in use: the kernel does not call it available."""
+    try:
+        sizes = dict(_ARC_LINE.findall((proc_root / "spl/kstat/zfs/arcstats").read_bytes()))
+        cached, used = int(sizes[b"size"]) - int(sizes[b"c_min"]), memory(proc_root).usage_bytes
+    except (OSError, KeyError, UnreadableProc):
+        return None
+    text = f"of {used / 2**30:.1f} GiB in use ZFS' cache (ARC) can give {cached / 2**30:.1f} GiB back"
+    return text if cached * 4 > used else None
 
 
 def machine_facts(proc_root: Path) -> MachineFacts | None:

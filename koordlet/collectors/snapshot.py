@@ -46,7 +46,7 @@ class HostCollector:
         self.statistics = CollectStatistics()
         host = Host(host_root, self.statistics, monotonic_ns, measures_containers)
         self.collectors: Sequence[Collector] = tuple(collector.on(host) for collector in COLLECTORS)
-        self._host_root = host_root
+        self.host_root = host_root
         self._monotonic_ns = monotonic_ns
         self._facts: MachineFacts | None = None
         self._facts_until_seconds = 0.0
@@ -55,7 +55,7 @@ class HostCollector:
         """Return CPUs and memory of the machine, None while its /proc is unreadable (the node's `NoData` has why)."""
         now_seconds = self._monotonic_ns() / 1e9
         if self._facts is None or now_seconds >= self._facts_until_seconds:
-            self._facts = node_usage.machine_facts(self._host_root.proc_root)
+            self._facts = node_usage.machine_facts(self.host_root.proc_root)
             self._facts_until_seconds = now_seconds + _FACTS_EVERY_SECONDS
         return self._facts
 

@@ -16,7 +16,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.node_metric import types as node_metric
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import ClusterState, PodOnNode
-from koordlet.collectors import capped_usage
+from koordlet.collectors import capped_usage, node_usage
 from koordlet.collectors.interface import Collector
 from koordlet.metric_cache import series
 from koordlet.node_observer import NodeObserver
@@ -123,6 +123,7 @@ class ReportBuilder:
             refused_identities=[f"{name}: {reason}" for name, reason in sorted(cluster.pods.refused.items())],
             pods_in_system=observer.collector.statistics.pods_in_system,
             refused_pods=observer.newest_training.refused_pods if observer.newest_training else 0,
+            cache_problem=node_usage.cache_problem(observer.collector.host_root.proc_root),
             predictor_problem=packages.problem_in_force(in_force),
             evaluation_problems=packages.evaluation_problems(in_force, forecast.policy.evaluated_predictors or ()),
             suppression_problems=self.suppression_problems,

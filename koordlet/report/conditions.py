@@ -44,6 +44,8 @@ class Facts:
     """Number of pods without a model because there are too many."""
     predictor_problem: str | None = None
     """Why another predictor answers for the one in force; None if none does."""
+    cache_problem: str | None = None
+    """How much of the memory in use is a cache that counts; None where it is little."""
     evaluation_problems: Sequence[str] = ()
     """Why predictors that are only evaluated are not."""
     throttled_pods: Sequence[str] = ()
@@ -128,6 +130,7 @@ def _degradations(facts: Facts) -> Iterator[tuple[str, str | None]]:
             f"{facts.refused_pods} pods have no model, because too many are tracked: they are charged their requests"
         )
         yield "PodsRefused", refused
+    yield "ZfsCacheCounts", facts.cache_problem
     if facts.evaluation_problems:
         unaffected = "the published prediction is not affected"
         yield "EvaluationDegraded", f"{'; '.join(facts.evaluation_problems)}; {unaffected}"

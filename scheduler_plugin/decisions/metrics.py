@@ -138,7 +138,7 @@ class MidQuotaCollector(registry.Collector):
         yield _gauge(
             "malformed_mid_quotas",
             "Namespaces whose annotation mid-quota is malformed, so that they get no new Mid pod; want 0.",
-            sum(use.is_malformed for use in uses.values()),
+            sum(bool(use.problem) for use in uses.values()),
         )
         yield _gauge(
             "namespaces_without_mid_metrics", "Namespaces beyond those that are shown.", len(uses) - len(shown)

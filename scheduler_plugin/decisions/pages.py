@@ -76,7 +76,7 @@ def namespace_page(namespace: str, quotas: MidQuotas) -> dict[str, Any]:
         "namespace": namespace,
         "held": _mid_amounts(*use.held),
         "quota": _mid_amounts(*use.quota),
-        "quotaMalformed": use.is_malformed,
+        "quotaMalformed": bool(use.problem),
         "pods": len(holders),
         "largest": [{"pod": key, **_mid_amounts(*holders[key])} for key in largest],
     }

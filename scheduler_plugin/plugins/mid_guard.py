@@ -207,8 +207,8 @@ def _exceeds_quota(pod: PodInfo, vectors: NodeColumns, pending: Pending | None) 
 
 def _quota_text(pod: PodInfo, namespace: str, use: NamespaceUse) -> str:
     """Return the numbers of the first resource that the quota has too little of; empty if there is enough."""
-    if use.is_malformed:
-        return f"annotation {names.ANNOTATION_MID_QUOTA} of namespace {namespace} is malformed"
+    if use.problem:
+        return f"annotation {names.ANNOTATION_MID_QUOTA} of namespace {namespace} is malformed: {use.problem}"
     for unit, what, used, most, request in zip(_UNITS, _WHAT, use.held, use.quota, _wanted(pod), strict=True):
         if most is not None and request > 0 and used + request > most:
             more = f", the pod requests {request / unit:g}" if used < most else ""

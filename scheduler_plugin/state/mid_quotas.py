@@ -36,8 +36,8 @@ class NamespaceUse(NamedTuple):
 
     held: PodAmounts
     quota: MidQuota
-    is_malformed: bool
-    """Whether its annotation is malformed, so that it permits nothing new."""
+    problem: str
+    """Why its annotation is malformed and permits nothing new; empty where it is not."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class MidQuotas:
         self.version = 0
         """Number of changes of quotas."""
         self._own: dict[str, MidQuota] = {}
-        self._malformed: set[str] = set()
+        self._malformed: dict[str, str] = {}
         self._namespaces: dict[str, _NamespaceSums] = {}
         self._expected: dict[str, str] = {}
         """Pod key by UID, of the expected pods, oldest first."""
@@ -84,19 +84,17 @@ class MidQuotas:
 
     def namespace_changed(self, name: str, text: str | None) -> str:
         """Store the annotation of a namespace, None without one; return the problem of a newly malformed one."""
-        problem = ""
-        before = self._own.get(name), name in self._malformed
-        self._malformed.discard(name)
+        before = self._own.get(name), self._malformed.pop(name, "")
         self._own.pop(name, None)
         if text is not None:
             try:
                 self._own[name] = quota.read(text, self.default)
             except quota.MalformedQuota as error:
                 self._own[name] = quota.NOTHING
-                self._malformed.add(name)
-                problem = "" if before[1] else str(error)
-        self.version += before != (self._own.get(name), name in self._malformed)
-        return problem
+                self._malformed[name] = str(error)
+        after = self._own.get(name), self._malformed.get(name, "")
+        self.version += before != after
+        return "" if before[1] else after[1]
 
     def keep_namespaces(self, existing: Container[str]) -> None:
         """Drop the quotas of namespaces that a new list no longer contains."""
@@ -107,7 +105,7 @@ class MidQuotas:
         """Return what a namespace holds, and may hold."""
         sums = self._namespaces.get(namespace, _NamespaceSums())
         amounts = PodAmounts(sums.cpu_millis, sums.memory_bytes)
-        return NamespaceUse(amounts, self._own.get(namespace, self.default), namespace in self._malformed)
+        return NamespaceUse(amounts, self._own.get(namespace, self.default), self._malformed.get(namespace, ""))
 
     def limits(self, key: str) -> bool:
         """Return whether a pod holds something of a quota."""

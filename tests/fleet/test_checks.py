@@ -30,9 +30,9 @@ def webhook(made=NOW):
     return {"metadata": {"name": "koord-suite-mid-limits"}, "webhooks": [{"clientConfig": {"caBundle": bundle}}]}
 
 
-def refusal(message, name="etl", seconds_ago=60):
+def refusal(message, name="etl", seconds_ago=60, namespace="shop"):
     stamp = times.format_rfc3339(NOW - dt.timedelta(seconds=seconds_ago))
-    return {"metadata": {"name": "e", "namespace": "shop"}, "involvedObject": {"kind": "Job", "name": name},
+    return {"metadata": {"name": "e", "namespace": namespace}, "involvedObject": {"kind": "Job", "name": name},
             "reason": "FailedCreate", "message": message, "lastTimestamp": stamp}  # fmt: skip
 
 
@@ -47,7 +47,8 @@ WORKS = {
 
 async def checked(**changes):
     """Return the results in a cluster that works, with objects changed by path or name; None removes one."""
-    routes = {"agent": cluster.workload("koordlet", replicas=1, ready=1), **WORKS, **changes}
+    agent = cluster.workload("koordlet", replicas=1, ready=1)
+    routes = {"agent": agent, "namespaces": cluster.listing(), **WORKS, **changes}
     async with apiserver.running() as server, server.session() as api:
         for name, document in healthy(**routes).items():
             path = next((path for path, code in KNOWN.items() if code == name), name)
@@ -75,11 +76,14 @@ def usage(cpu):
 async def test_a_cluster_that_works_is_told_by_the_number_of_checks():
     results = await checked()
     assert {item.kind.code: item.text for item in results if item.verdict is not Verdict.PASSED} == {}
-    assert checks.summary(results) == "18 checks, none failed"
+    assert checks.summary(results) == "20 checks, none failed"
     (admission,) = (item.text for item in results if item.kind.code == "AdmissionReady")
     assert admission == "webhook: Deployment koord-admission: 2 of 2 ready, certificate until 2027-11-21"
 
 
+NO_RIGHT = "in lab, x: not evicted; grant it"
+QUOTAS = cluster.listing(*({"metadata": {"name": name, "annotations": {"koordinator.sh/mid-quota": text}}}
+                           for name, text in (("lab", "1"), ("shop", "{}"))))  # fmt: skip
 OFF = json.dumps({"enable": False})
 OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 0, "ephemeral-storage": 9}}'}
 
@@ -102,6 +106,8 @@ OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": 
         ({EVENTS: cluster.listing(refusal(DENIED))}, "MidPodsRefused", "1 controller: Job shop/etl: 60s ago: set x"),
         ({"metrics": cluster.listing(cluster.metric(policy={"enable": False}))}, "ColocationOffWithMidPods", "worker"),
         ({CLASSES: cluster.listing()}, "PriorityClasses", "koord-mid is missing"),
+        ({EVENTS: cluster.listing(refusal(NO_RIGHT, namespace=SUITE))}, "MidEvictionNotAllowed", "in lab, x"),
+        ({"namespaces": QUOTAS}, "MidQuotaMalformed", "gets no new Mid pod: lab: seen '1', want {\"cpu\": \"20\""),
     ],
 )  # fmt: skip
 async def test_a_fault_is_a_finding(changes, code, text):
@@ -120,6 +126,7 @@ async def test_a_fault_is_a_finding(changes, code, text):
         ({"nodes": short(4)}, "MidShort", "no node is short"),
         ({EVENTS: cluster.listing(refusal(DENIED, seconds_ago=1_300))}, "MidPodsRefused", "no rule of the suite"),
         ({EVENTS: cluster.listing(refusal("exceeded quota"))}, "MidPodsRefused", "no rule of the suite"),
+        ({EVENTS: cluster.listing(refusal(NO_RIGHT))}, "MidEvictionNotAllowed", "no namespace lacks the right"),
     ],
 )  # fmt: skip
 async def test_what_is_as_it_should_be_passes(changes, code, text):
@@ -135,7 +142,8 @@ async def test_what_is_as_it_should_be_passes(changes, code, text):
         ({WEBHOOK: None, ADMISSION: None}, "AdmissionReady"),
         ({WEBHOOK: cluster.forbidden("it")}, "AdmissionReady"),
         ({SCHEDULER: cluster.forbidden("it")}, "NodesAboveThreshold"),
-        ({EVENTS: cluster.forbidden("them")}, "MidPodsRefused"),
+        ({EVENTS: cluster.forbidden("them")}, "MidPodsRefused, MidEvictionNotAllowed"),
+        ({"namespaces": cluster.forbidden("them")}, "MidQuotaMalformed"),
         ({CLASSES: cluster.forbidden("them")}, "PriorityClasses"),
         ({"pods": cluster.forbidden("them")}, "MidPodsWait"),
         ({"config": cluster.forbidden("it")}, "ColocationConfigApplied"),
@@ -144,4 +152,4 @@ async def test_what_is_as_it_should_be_passes(changes, code, text):
 async def test_what_was_not_read_is_named_as_not_made(changes, code):
     results = await checked(**changes)
     assert checks.find(results) == []
-    assert checks.summary(results) == f"17 checks, none failed; not made: {code}"
+    assert checks.summary(results) == f"{19 - code.count(',')} checks, none failed; not made: {code}"

@@ -132,12 +132,13 @@ class Evictor:
         if not (self._wants_right() or rights.granted):  # one that was granted may be taken back
             return
         before = rights.granted
-        if await rights.refresh():
-            if rights.granted != before:
-                log.info("the right to evict Mid pods was %s", "granted" if rights.granted else "taken back")
-                self.on_right_changed()
-            if rights.missing and self.notify:
-                await self.notify("Warning", planning.NOT_ALLOWED, _without_right(rights.missing))
+        has_changed = await rights.refresh()
+        if rights.granted != before:
+            log.info("the right to evict Mid pods was %s", "granted" if rights.granted else "taken back")
+            self.on_right_changed()
+        # again while it lasts: `koordctl status` shows the Events of the last 20 minutes
+        if rights.missing and self.notify and (has_changed or self.clock().minute % 5 == 0):
+            await self.notify("Warning", planning.NOT_ALLOWED, _without_right(rights.missing))
         self.telemetry.eviction.allowed.set(int(self.rights.granted))
 
     async def run(self) -> None:

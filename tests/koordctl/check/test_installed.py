@@ -34,7 +34,7 @@ CODES = {
     "KubernetesVersion", "Permissions", "CustomResourceDefinition", "NodeMetricFieldsDropped", "AgentsReady",
     "ManagerReady", "Leader", "VersionSkew", "PriorityClasses", "ColocationConfigApplied", "Reports", "NoPrediction",
     "SchedulerReady", "MidPodsWait", "MidPodsRefused", "AdmissionReady", "NodeStrategyIgnored", "NodesAboveThreshold",
-    "ColocationOffWithMidPods", "MidShort", "NotReady",
+    "ColocationOffWithMidPods", "MidShort", "NotReady", "MidEvictionNotAllowed", "MidQuotaMalformed",
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from koordlet.collectors.pod_pressure import PodPressure, PodWaits
 from koordlet.prediction.usage_models import TrainingRound
 from koordlet.report import builder, sending, status
 from koordlet.settings import KoordletSettings
-from tests.koordlet.one_node import OneNode, StaticCluster, bound_pod
+from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
 
 
 @pytest.fixture
@@ -80,6 +80,21 @@ def test_objects_that_cannot_be_decoded_and_pods_without_a_model_are_conditions(
     assert condition["reason"] == "UnreadableObjects"
     assert "pods shop/b: metadata.uid is 1" in condition["message"]
     assert "3 pods have no model" in condition["message"]
+
+
+@pytest.mark.parametrize(("halves", "status"), [(3, "True"), (1, "False")])
+def test_memory_in_use_that_is_largely_a_cache_of_zfs_is_named(node, halves, status):
+    folder = node.host.host_root.proc_root / "spl/kstat/zfs"
+    folder.mkdir(parents=True)
+    rows = [("name", "type", "data"), ("c_min", 4, GIB), ("c_max", 4, 9 * GIB), ("size", 4, GIB + halves * GIB // 2)]
+    (folder / "arcstats").write_text("13 1 0x01\n" + "".join(f"{row[0]:<31} {row[1]:<4} {row[2]}\n" for row in rows))
+    node.run(60)
+    condition = node.condition("PredictionDegraded")
+    is_named = (
+        condition["reason"] == "ZfsCacheCounts"
+        and "of 4.0 GiB in use ZFS' cache (ARC) can give 1.5 GiB back" in condition["message"]
+    )
+    assert (condition["status"], is_named) == (status, status == "True")
 
 
 def test_hot_pages_are_named_as_not_supported_and_do_not_count(tmp_path):

@@ -118,11 +118,11 @@ async def test_follows_the_annotation_of_namespaces_that_come_change_and_go():
         async with following(server, quotas):
             await until(lambda: quotas.namespace_use("shop").quota.cpu_millis == 20_000 and quotas.is_known)
             server.add("namespaces", namespace("lab", "{"))
-            await until(lambda: quotas.namespace_use("lab").is_malformed)
+            await until(lambda: quotas.namespace_use("lab").problem)
             server.patch("namespaces", "shop", {"metadata": {"annotations": {"koordinator.sh/mid-quota": None}}})
             await until(lambda: quotas.namespace_use("shop").quota.cpu_millis is None)
             server.remove("namespaces", "lab")
-            await until(lambda: not quotas.namespace_use("lab").is_malformed)
+            await until(lambda: not quotas.namespace_use("lab").problem)
 
 
 async def test_without_the_permission_the_quotas_stay_unknown():

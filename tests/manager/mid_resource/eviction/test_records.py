@@ -51,6 +51,11 @@ async def test_a_namespace_that_takes_its_right_back_costs_no_other_one(short):
     named = [item for item in short.server.all("events") if item["reason"] == "MidEvictionNotAllowed"]
     assert [item["involvedObject"]["kind"] for item in named] == ["ConfigMap"] * 2
     assert "pods/eviction in aaa: Mid pods there are not evicted" in named[0]["message"]
+    for _ in range(10):  # what `koordctl status` shows is young
+        short.pass_seconds(61)
+        await world.evictor.check_rights()
+    named = [item for item in short.server.all("events") if item["reason"] == "MidEvictionNotAllowed"]
+    assert named[-1]["count"] == 3
 
 
 async def test_a_right_is_asked_for_while_it_was_granted_although_only_a_node_evicts(short):
