@@ -10,10 +10,10 @@ from typing import Final, Literal, NamedTuple
 
 from api_types import names
 from api_types.kubernetes import pods, times
+from api_types.node_metric import mid_resource
 from fleet import wire
 from fleet.finding_kinds import KINDS, FindingKind, Severity
 from fleet.node_state import NodeState
-from manager.mid_resource import explanation
 from manager.mid_resource.reasons import Reason
 from manager.slo_config import evaluation
 
@@ -96,7 +96,8 @@ class FleetSnapshot:
 
     def why_unread(self, what: str) -> str:
         """Return why objects were not read, in words; empty where they were."""
-        return next((f"not read: {gap.why}" for gap in self.unread if gap.what == what), "")
+        whys = (f"you may not read {what}" if gap.is_right else gap.why for gap in self.unread if gap.what == what)
+        return next((f"not read: {why}" for why in whys), "")
 
 
 AGENT: Final = "koordlet"
@@ -172,7 +173,7 @@ def node_findings(node: NodeState, usage_limits: Mapping[str, float]) -> Iterato
         yield Finding(KINDS["NodesAboveThreshold"], about, ", ".join(hot))
     if node.short and (node.short_seconds is None or node.short_seconds >= LONG.total_seconds()):
         since = "" if node.short_seconds is None else f" for {times.short_age(node.short_seconds)}"
-        lacks = " and ".join(f"{explanation.amount(mid, lack)} of {mid}" for mid, lack in node.short.items())
+        lacks = " and ".join(f"{mid_resource.amount(mid, lack)} of {mid}" for mid, lack in node.short.items())
         yield Finding(KINDS["MidShort"], about, f"{lacks}{since}" + (f"; {node.eviction}" if node.eviction else ""))
     if node.reason == Reason.COLOCATION_DISABLED and any(node.mid_requests):
         yield Finding(KINDS["ColocationOffWithMidPods"], about)

@@ -32,6 +32,7 @@ from api_types.kubernetes import quantities
 
 MID_OF_NATIVE: Final[Mapping[str, str]] = {names.CPU: names.MID_CPU, names.MEMORY: names.MID_MEMORY}
 """Native resource -> the Mid resource that is calculated from it."""
+_GIB, _MIB = 1 << 30, 1 << 20
 
 
 class Source(enum.StrEnum):
@@ -246,6 +247,17 @@ _REQUESTS_FROM: Final[Mapping[str, str]] = {
     "pods": _PODS,
     "unknown": "not known, because the list of the node's pods failed; assumed",
 }
+
+
+def amount(mid: str, value: int) -> str:
+    """Format milli-cores or bytes: "1.5 cores", "2.3 GiB", "20.0 MiB"."""
+    if value >= quantities.UNKNOWN:
+        return f"an amount of {mid} that cannot be read"
+    if mid == names.MID_CPU:
+        return f"{value / 1000:g} cores"
+    if value >= _GIB / 10:
+        return f"{value / _GIB:.1f} GiB"
+    return f"{value / _MIB:.1f} MiB" if value >= _MIB else f"{value} bytes"
 
 
 def described(terms: Terms, mid: str, requests_from: str) -> list[FormulaTerm]:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from api_types import names
+from api_types.node_metric.mid_resource import amount
 from apiserver_client import errors, objects, resources, session
 from manager.mid_resource.decision import CLOCK_TOLERANCE
 from manager.mid_resource.formula import PublishedMid, Target
@@ -41,7 +42,8 @@ def reason_event(before: str, target: Target, published: PublishedMid, detail: s
         return None
     is_normal = now in (*PUBLISHING, Reason.COLOCATION_DISABLED, Reason.SHADOW)
     is_normal = is_normal and now is not Reason.CALCULATED_WITHOUT_PREDICTION
-    values = ", ".join(f"{mid} {'none' if value is None else value}" for mid, value in sorted(target.values.items()))
+    shown = ((mid, "none" if value is None else amount(mid, value)) for mid, value in sorted(target.values.items()))
+    values = ", ".join(f"{mid} {value}" for mid, value in shown)
     message = f"Mid resources {TEXTS[now]}{f' ({detail})' if detail else ''}: {values}"
     return Event("Normal" if is_normal else "Warning", now.value, message)
 
@@ -67,8 +69,9 @@ def fall_event(target: Target, published: PublishedMid) -> Event | None:
     for mid in names.MID_RESOURCES:
         before, after, line = published.allocatable.get(mid, 0), target.values[mid] or 0, target.lines[mid]
         if (before - after) * _NOTABLE_FALL_DIVISOR > (line.allocatable or 0):
-            bound = f" (Mid pods request {line.allocated_mid})" if line.allocated_mid else ""
-            falls.append(f"{mid} from {before} to {after} of {line.allocatable}{bound}")
+            bound = f" (Mid pods request {amount(mid, line.allocated_mid)})" if line.allocated_mid else ""
+            fall = (amount(mid, value) for value in (before, after, line.allocatable or 0))
+            falls.append("{} from {} to {} of {}{}".format(mid, *fall, bound))
     if not falls:
         return None
     lost = f"Mid resources fell by more than a tenth of the node: {', '.join(falls)}"

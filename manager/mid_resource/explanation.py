@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from api_types import names
-from api_types.kubernetes import quantities
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_status import MidStatus
 from manager.cache import store
@@ -16,7 +15,6 @@ from manager.mid_resource.decision import Decision
 from manager.mid_resource.reasons import CLOSED_TEXTS, STATUS, TEXTS, Reason, Status
 
 _CLOSED: Final[Mapping[str, str]] = {code.value: text for code, text in CLOSED_TEXTS.items()}
-_GIB: Final = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -123,21 +121,12 @@ def _terms(mid: str, written: MidStatus | None, *, is_shadow: bool = False) -> I
     for term in mid_resource.described(terms, mid, written.requests_from):
         value = getattr(terms, term.name)
         sentence = _IN_SHADOW if is_shadow and term.name == "published" else term.sentence
-        text = f"{value} %" if term.name.endswith("_percent") else amount(mid, value)
+        text = f"{value} %" if term.name.endswith("_percent") else mid_resource.amount(mid, value)
         sampled = term.source.startswith(mid_resource.REPORT) and written.sample
         yield Term(
             term.name, value, sentence.format(text), term.source, written.sample if sampled else written.time, term.key,
             term.binds(terms) if term.binds else None,
         )  # fmt: skip
-
-
-def amount(mid: str, value: int) -> str:
-    """Format milli-cores or bytes: "1.5 cores", "2.3 GiB (2500000000 bytes)"."""
-    if value >= quantities.UNKNOWN:
-        return f"an amount of {mid} that cannot be read"
-    if mid == names.MID_CPU:
-        return f"{value / 1000:g} cores"
-    return f"{value / _GIB:.1f} GiB ({value} bytes)" if value >= _GIB / 10 else f"{value} bytes"
 
 
 def head(explanation: Explanation) -> Iterator[str]:

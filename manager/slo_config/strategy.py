@@ -242,9 +242,10 @@ class Strategies:
 
     def merged(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> NodeStrategy:
         """Return the strategy of a node with these labels and annotations, without what no controller reads."""
+        text = annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)  # all that are too long to be decoded are the same
         key = (
             matching_entries(self.configuration.document, labels),
-            _digest(annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)),
+            text and (b"" if pods.is_too_long(text) else hashlib.sha256(text.encode(errors="replace")).digest()),
             *(labels.get(label) for label in (*RATIO_LABELS, *names.LABELS_WITHOUT_DAEMON_SETS)),
         )
         merged = self._known.pop(key, None)
@@ -256,13 +257,6 @@ class Strategies:
                 self._known.popitem(last=False)
         self._known[key] = merged
         return merged
-
-
-def _digest(text: str | None) -> bytes | None:
-    """Return what distinguishes an annotation from others; the same for all that are too long to be decoded."""
-    if text is None:
-        return None
-    return b"" if pods.is_too_long(text) else hashlib.sha256(text.encode(errors="replace")).digest()
 
 
 def mid_colocation_policy(node: NodeStrategy) -> slo.MidColocationPolicy:

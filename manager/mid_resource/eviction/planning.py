@@ -27,6 +27,7 @@ from typing import Final
 from api_types import names
 from api_types.kubernetes import times
 from api_types.node_metric import mid_eviction
+from api_types.node_metric.mid_resource import amount
 from manager.cache import store
 from manager.mid_resource import decision
 from manager.mid_resource.decision import STAYS, Departure
@@ -35,7 +36,6 @@ from manager.mid_resource.eviction import pods as pods_on_node
 from manager.mid_resource.eviction.pods import Candidate, EvictablePods, Occupancy, requested
 from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.eviction.shortage import TRIGGER_OF, WHOLE_NODE, FullReport, Observation, Trigger
-from manager.mid_resource.explanation import amount
 from manager.mid_resource.reasons import Closed
 
 Need = Mapping[str, int]
@@ -284,8 +284,11 @@ def next_eviction(
     when = "" if is_whole else f", once {policy.reports} consecutive reports show it"
     if chosen.victim is None:
         yield f"Mid pods are to be evicted{when}, and none can be: {chosen.nothing}: {cause}"
+    elif policy.evicts:
+        yield f"next, {chosen.victim.key} is evicted{when}: {cause}"
     else:
-        does = "evicted" if policy.evicts else f"named, but not evicted (midEviction.mode {policy.mode})"
-        yield f"next, {chosen.victim.key} is {does}{when}: {cause}"
+        short = node.mid_status.floor_before if node.mid_status and not is_whole else ""
+        since = f" since {short}" if short else ""
+        yield f"next, {chosen.victim.key} would be evicted{since}: {cause}; midEviction.mode {policy.mode} evicts none"
     for pod in chosen.protected:
         yield f"protected: {pod.key}: {pod.protected}"

@@ -166,7 +166,9 @@ async def test_a_reason_is_written_on_the_way_back_and_the_event_has_what_was_wr
     await reported(world, peak="2010m")  # a move that alone is not written
     assert world.mid_status()["reason"] == "Calculated"
     *_, message = [item["message"] for item in world.server.all("events") if item["reason"] == "Calculated"]
-    assert message.endswith("kubernetes.io/mid-cpu {}, kubernetes.io/mid-memory {}".format(*world.mid_of()))
+    assert message.endswith(
+        f": kubernetes.io/mid-cpu {world.mid_of()[0] / 1000:g} cores, kubernetes.io/mid-memory 10000 bytes"
+    )
 
 
 async def test_kept_values_name_the_sample_that_gave_them_and_the_last_usable_one(world):

@@ -270,7 +270,9 @@ async def test_a_large_fall_is_an_event_and_a_small_one_is_not(world):
     await reported(world, peak="4001m", memory="8k", mid=300)
     assert reduced in world.events()
     (event,) = [each for each in world.server.all("events") if each["reason"] == "MidResourceReduced"]
-    assert "kubernetes.io/mid-cpu from 5000 to 3999 of 10000 (Mid pods request 300)" in event["message"]
+    assert (
+        "kubernetes.io/mid-cpu from 5 cores to 3.999 cores of 10 cores (Mid pods request 0.3 cores)" in event["message"]
+    )
     assert "memory" not in event["message"]
 
 
