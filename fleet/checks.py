@@ -156,8 +156,8 @@ def kubernetes(version: str) -> CheckVerdict:
 
 def _workloads(snapshot: FleetSnapshot, installed: Installation, required: Collection[str]) -> Iterator[CheckVerdict]:
     """Yield one result for each workload; one that is not installed is a fault if it is required, or none is there."""
-    forbidden = {gap.what.partition("/")[2]: gap.why for gap in reversed(snapshot.unread) if gap.is_right}
-    is_empty = not installed.workloads and forbidden.keys().isdisjoint(_WORKLOADS)
+    forbidden = {gap.what.partition("/")[2] for gap in snapshot.unread if gap.is_right}
+    is_empty = not installed.workloads and forbidden.isdisjoint(_WORKLOADS)
     for name, (code, kind) in _WORKLOADS.items():
         if workload := installed.workloads.get(name):
             ready, replicas = workload.ready, workload.wanted
@@ -166,10 +166,12 @@ def _workloads(snapshot: FleetSnapshot, installed: Installation, required: Colle
             yield _verdict(code, f"{kind} {name}: {text}", is_fine=is_fine)
             continue
         absent = f"{kind} {name} is not in namespace {installed.namespace}"
-        if name in required or is_empty:
-            yield failed(code, forbidden.get(name, absent))
-        else:
-            yield skipped(code, forbidden.get(name, f"{absent} (optional)"))
+        is_needed = name in required or is_empty
+        if name in forbidden:
+            absent = f"not read: you may not read {kind} {name}"
+        elif not is_needed:
+            absent += " (optional)"
+        yield (failed if is_needed else skipped)(code, absent)
 
 
 def _admission(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict:

@@ -30,7 +30,7 @@ def context(view: FleetView, events: Listed[wire.WireEvent], namespace: str, now
         "configuration": installed.configuration,
         "document": _document(installed),
         "findings": shown.items(view.findings, namespace),
-        "unread": [gap for gap in (snapshot.unread if snapshot else ()) if gap.is_right or "/" not in gap.what],
+        "left_out": [gap for gap in (snapshot.unread if snapshot else ()) if not gap.is_right and "/" not in gap.what],
         "events": shown.events((events.items or ())[:_MOST_EVENTS], now),
         "events_unread": events.items is None,
         "reports": sum(node.has_report for node in view.nodes),

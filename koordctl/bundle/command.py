@@ -23,7 +23,7 @@ from apiserver_client import decoding, errors, objects, resources, session
 from component_base import clock
 from fleet import port_forward
 from fleet.admission_rules import RULES
-from fleet.findings import ADMISSION, AGENT, LAST_GOOD_CONFIG, MANAGER, SCHEDULER
+from fleet.findings import ADMISSION, AGENT, LAST_GOOD_CONFIG, MANAGER, SCHEDULER, Unread
 from fleet.port_forward import Caller, CannotForward, PodPort
 from fleet.reading import WORKLOADS, Reader
 from koordctl.cli import command, flags, status
@@ -45,8 +45,8 @@ class Archive:
         self._time = int(time)
         self._room = MOST_BYTES
         self.names: list[str] = []
-        self.missing: list[str] = []
-        """A sentence for each part that could not be read, or was cut."""
+        self.missing: list[Unread] = []
+        """Parts that could not be read, or were cut."""
         self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         self._tar = tarfile.open(fileobj=self._file, mode="w:gz")  # noqa: SIM115  # closed at the end of the block
 
@@ -57,7 +57,7 @@ class Archive:
     def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
         """Close the file; after an error it is removed."""
         if kind is None:
-            self._write("missing.txt", "".join(f"{line}\n" for line in self.missing).encode())
+            self._write("missing.txt", "".join(f"{what}: {why}\n" for what, why, _ in self.missing).encode())
             self._tar.close()
         self._file.close()
         if kind is not None:
@@ -73,7 +73,7 @@ class Archive:
         content = text.encode("utf-8", "replace")
         most = self.most_bytes
         if len(content) > most:
-            self.missing.append(f"{name}: only the last {most} of {len(content)} bytes are kept")
+            self.missing.append(Unread(name, f"only the last {most} of {len(content)} bytes are kept"))
             content = content[len(content) - most :].partition(b"\n")[2]
         if content:
             self._room -= len(content)
@@ -143,7 +143,8 @@ class BundleCollector:
         except errors.Unreachable:
             raise
         except (errors.ApiServerError, CannotForward) as error:
-            self._archive.missing.append(scrubbed(f"{name}: {error}"))
+            why = scrubbed(str(error))
+            self._archive.missing.append(Unread(name, why, is_right=isinstance(error, errors.Forbidden)))
 
     async def _single(self, file: str, resource: resources.Resource, name: str) -> None:
         with self._attempt(file):
@@ -167,7 +168,7 @@ class BundleCollector:
                     line = f"{json.dumps(scrubbed_item(item))}\n"
                     size += len(line)
                     if size > self._archive.most_bytes:
-                        self._archive.missing.append(f"{file}: only the first {len(lines)} objects")
+                        self._archive.missing.append(Unread(file, f"only the first {len(lines)} objects"))
                         break
                     lines.append(line)
             self._archive.add(file, "".join(lines))
@@ -184,7 +185,8 @@ class BundleCollector:
             most = MOST_AGENTS if part == AGENT else MOST_OTHERS
             if len(listed.items) > most:
                 left_out = len(listed.items) - most
-                self._archive.missing.append(f"logs and metrics of {left_out} pods of {part}: only {most} are read")
+                what = f"logs and metrics of {left_out} pods of {part}"
+                self._archive.missing.append(Unread(what, f"only {most} are read"))
             return sorted(listed.items, key=_is_ready)[:most]
         return []
 
@@ -212,7 +214,7 @@ class BundleCollector:
                         if page.status == 200:
                             self._archive.add(file, scrubbed(page.body.decode("utf-8", "replace")))
                         else:
-                            self._archive.missing.append(f"{file}: status {page.status}")
+                            self._archive.missing.append(Unread(file, f"status {page.status}"))
 
 
 REMOVED: Final = "REMOVED"
@@ -314,7 +316,7 @@ async def _bundle(reader: Reader, options: Namespace) -> Answer:
         config_maps = (await reader.config_map(options.namespace), LAST_GOOD_CONFIG)
         await BundleCollector(reader.api, archive, options.namespace, caller, progress.report).collect(config_maps)
         if not archive.names:
-            raise command.NotRead("\n".join(f"not read: {text}" for text in archive.missing))
+            raise command.NotRead("\n".join(command.notes(archive.missing)))
         found = status.answer(await reader.snapshot(options.namespace))
         archive.add("status.json", json.dumps(scrubbed_item(to_wire(found.data)), indent=1))
     return answer(path, archive)
@@ -322,7 +324,8 @@ async def _bundle(reader: Reader, options: Namespace) -> Answer:
 
 def answer(path: Path, archive: Archive) -> Answer:
     """Return what was written."""
-    data = Bundle(str(path), path.stat().st_size, archive.names, archive.missing)
+    missing = [f"{part.what}: {part.why}" for part in archive.missing]
+    data = Bundle(str(path), path.stat().st_size, archive.names, missing)
     parts = [name for name in archive.names if name != "missing.txt"]
     return Answer(
         data,
@@ -332,6 +335,6 @@ def answer(path: Path, archive: Archive) -> Answer:
             "",
             f"wrote {path}: {len(parts)} parts, {data.bytes} bytes; secrets are taken out, check it all the same",
         ],
-        notes=[f"not in it: {text}" for text in archive.missing],
+        notes=command.notes(archive.missing, "not in it"),
         exit_code=FINE if parts else NOT_READ,
     )

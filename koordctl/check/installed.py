@@ -83,7 +83,7 @@ async def pre_install_results(reader: Reader, namespace: str) -> list[CheckVerdi
                 others.append(f"{resource.kind} {name}")
     missing = await reading.missing_rights(reader.api, reading.INSTALLER, namespace)
     dropped = reading.dropped(await reading.read_served(reader))
-    unread = [f"{unread.what}: {unread.why}" for unread in reader.unread if unread.is_right]
+    unread = [unread.what for unread in reader.unread if unread.is_right]
     may = "you may create everything that the chart installs"
     verdicts = [checks.kubernetes(await reader.kubernetes()), _pod_security(labels, namespace), _other(others, unread)]
     verdicts.append(_rights("InstallPermissions", missing, namespace, may))
@@ -105,5 +105,5 @@ def _other(others: Sequence[str], unread: Sequence[str]) -> CheckVerdict:
     if others:
         return failed("OtherKoordinator", ", ".join(others))
     if unread:
-        return skipped("OtherKoordinator", f"not read: {'; '.join(unread)}")
+        return skipped("OtherKoordinator", f"not read: you may not read {', '.join(unread)}")
     return passed("OtherKoordinator", "no object of another installation")

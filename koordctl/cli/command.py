@@ -141,9 +141,14 @@ def fail(text: str, code: int) -> int:
     return code
 
 
-def notes(unread: Iterable[Unread]) -> list[str]:
-    """Return the lines about what was not read."""
-    return [f"not read: {part.what}: {part.why}" for part in unread]
+def notes(unread: Iterable[Unread], begin: str = "not read") -> list[str]:
+    """Return the lines about what was not read; several missing rights are one line."""
+    unread = tuple(dict.fromkeys(unread))
+    forbidden = [part for part in unread if part.is_right]
+    what = ", ".join(dict.fromkeys(part.what for part in forbidden))
+    roles = "; koordctl check names the rights, the roles koord-viewer have them" if len(forbidden) > 1 else ""
+    folded = [Unread(what, f"{forbidden[0].why}{roles}")] if forbidden else []
+    return [f"{begin}: {part.what}: {part.why}" for part in (*folded, *unread) if not part.is_right]
 
 
 def missing_rights(reader: Reader) -> list[str]:

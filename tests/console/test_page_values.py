@@ -136,7 +136,7 @@ def test_the_page_mid_of_two_nodes():
     assert (large["name"], large["mid_held"], large["pods"], large["part"]) == (
         "large", "3.00", "1,234", ("mid-request", 0, 40),
     )  # fmt: skip
-    assert (small["mid_held"], small["part"]) == ("0.75", ("mid-request", 0, 10))
+    assert (small["mid_held"], small["part"]) == ("750m", ("mid-request", 0, 10))
     assert (values["more_namespaces"], values["namespaces_unread"], values["events_unread"]) == (0, False, False)
 
 
@@ -225,7 +225,7 @@ def test_the_page_of_a_node():
         ("system usage beyond what the node reserves", "0.50", "1.0"), ("reported peak", "3.00", "8.0"),
     ]  # fmt: skip
     assert [(pod["name"], pod["used"], pod["slack"]) for pod in values["pods"]] == [
-        ("busy", "0.90", "0.10"), ("idle", "0.00", "1.00"), ("new", "–", "–"),  # noqa: RUF001
+        ("busy", "900m", "100m"), ("idle", "0.00", "1.00"), ("new", "–", "–"),  # noqa: RUF001
     ]  # fmt: skip
     assert [(pod["memory_requests"], pod["memory_used"]) for pod in values["pods"]] == [
         ("1.0", "0.5"), ("1.0", "0.0"), ("1.0", "–"),  # noqa: RUF001
@@ -269,7 +269,7 @@ def test_what_is_not_read_is_named_unless_it_only_does_not_exist():
     unread = (Unread("nodes", "403", is_right=True), Unread("leases/koord-manager", "404"), Unread("pods", "timeout"))
     snapshot = FleetSnapshot(NOW, "https://x", (NODE,), None, unread)
     values = health.context(fleets.seen([], snapshot=snapshot), Listed(None), "suite", NOW)
-    assert [each.what for each in values["unread"]] == ["nodes", "pods"]
+    assert [each.what for each in values["left_out"]] == ["pods"]
     assert values["document"] == ""
 
 

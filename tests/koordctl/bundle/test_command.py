@@ -271,18 +271,18 @@ def test_each_part_has_its_pods_and_the_ports_of_its_pages(tmp_path):
     selectors = [each.query["labelSelector"] for each in requests if each.path == PODS]
     assert selectors == [f"app.kubernetes.io/name={part}" for part in PARTS]
     assert [f"pods/{part}.json" in files for part in PARTS] == [True] * 4
-    pages = [each.partition(":")[0] for each in archive.missing if each.startswith("pages of")]
+    pages = [each.what for each in archive.missing if each.what.startswith("pages of")]
     assert pages == [
         "pages of koordlet-1, port 9316", "pages of koord-manager-1, port 9317",
         "pages of koord-scheduler-1, port 10262", "pages of koord-scheduler-1, port 10263",
         "pages of koord-admission-1, port 9318",
     ]  # fmt: skip
-    assert files["missing.txt"].decode().splitlines() == archive.missing
+    assert files["missing.txt"].decode().splitlines() == [f"{each.what}: {each.why}" for each in archive.missing]
     wanted = {"workloads/koordlet.json", "workloads/koord-manager.json", "workloads/koord-scheduler.json",
               "workloads/koord-admission.json", "admission/mutatingwebhookconfigurations.jsonl",
               "leases/koord-manager.json", "leases/koord-scheduler.json", "configmaps/c.json", "events.jsonl",
               "nodes.jsonl", "nodemetrics.jsonl"}  # fmt: skip
-    assert wanted <= {each.partition(":")[0] for each in archive.missing}
+    assert wanted <= {each.what for each in archive.missing}
 
 
 def test_a_container_that_was_restarted_has_two_logs_without_secrets(tmp_path):
@@ -309,8 +309,8 @@ def test_of_many_pods_those_that_are_not_ready_are_read_first(tmp_path, part, mo
     archive, files, _, _ = collected(tmp_path, *(pods if number == part else [] for number in range(len(PARTS))))
     logs = [name.removeprefix("logs/").removesuffix("-main.log") for name in files if name.startswith("logs/")]
     assert logs == [f"p-{most + more - 1}", *(f"p-{number}" for number in range(most - 1))]
-    named = [each for each in archive.missing if each.startswith("logs and metrics of")]
-    assert named == ([f"logs and metrics of 2 pods of {PARTS[part]}: only {most} are read"] if more else [])
+    named = [each[:2] for each in archive.missing if each.what.startswith("logs and metrics of")]
+    assert named == ([(f"logs and metrics of 2 pods of {PARTS[part]}", f"only {most} are read")] if more else [])
 
 
 def test_the_decision_records_of_a_scheduler_are_pages_of_their_own(tmp_path, monkeypatch):
