@@ -104,8 +104,8 @@ def _bins(nodes: Sequence[NodeState]) -> list[int]:
 
 
 def _rows(nodes: Sequence[NodeState]) -> list[dict[str, Any]]:
-    mid = shown.column([node.mid.cpu for node in nodes])
-    requested = shown.column([node.mid_requests.cpu for node in nodes])
+    mid = shown.each_cores(node.mid.cpu for node in nodes)
+    requested = shown.each_cores(node.mid_requests.cpu for node in nodes)
     return [
         {
             "name": node.name,

@@ -63,7 +63,7 @@ def _shares(mid: int | None, requested: int | None, used: int | None, resource: 
 
 def _namespaces(namespaces: Sequence[NamespaceState], whole: int | None) -> list[dict[str, Any]]:
     columns = {
-        name: shown.column([getattr(state, name).cpu for state in namespaces])
+        name: shown.each_cores(getattr(state, name).cpu for state in namespaces)
         for name in ("prod_requests", "prod_used", "mid_requests", "mid_held", "mid_used", "mid_quota")
     }
     return [

@@ -173,9 +173,9 @@ def _pods(pods: Sequence[PodState]) -> list[dict[str, str]]:
     """Return the pods that use most CPU, the largest first."""
     pods = sorted(pods, key=lambda pod: (shown.descending(pod.used.cpu), pod.namespace, pod.name))[:_MOST_PODS]
     columns = {
-        "requests": shown.column([pod.requests.cpu for pod in pods], least_digits=2),
-        "used": shown.column([pod.used.cpu for pod in pods], least_digits=2),
-        "slack": shown.column([pod.slack.cpu for pod in pods], least_digits=2),
+        "requests": shown.each_cores(pod.requests.cpu for pod in pods),
+        "used": shown.each_cores(pod.used.cpu for pod in pods),
+        "slack": shown.each_cores(pod.slack.cpu for pod in pods),
         "memory_requests": shown.column([pod.requests.memory for pod in pods], "memory", 1),
         "memory_used": shown.column([pod.used.memory for pod in pods], "memory", 1),
     }

@@ -35,8 +35,16 @@ def amount(value: float | None, resource: str) -> str:
     return column([value], resource)[0]
 
 
+def each_cores(values: Iterable[float | None]) -> list[str]:
+    """Format the CPU of different objects, below one core in milli-cores."""
+    return [
+        f"{value:.0f}m" if value is not None and 0 < abs(value) < 1000 else column([value], least_digits=1)[0]
+        for value in values
+    ]
+
+
 def column(values: Sequence[float | None], resource: str = "cpu", least_digits: int = 0) -> list[str]:
-    """Format the amounts of a column, each with as many digits as the largest: their points are below one another."""
+    """Format the terms of a sum, each with as many digits as the largest: their points are below one another."""
     unit, most_digits = (1000, 2) if resource == "cpu" else (_GIB, 1)
     largest = max((abs(value) / unit for value in values if value is not None), default=0.0)
     digits = max(0 if largest >= 100 else 1 if largest >= 10 else most_digits, least_digits)
