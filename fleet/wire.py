@@ -122,13 +122,10 @@ class WireWorkload(msgspec.Struct, frozen=True):
         return max(self.status.desired_number_scheduled, self.spec.replicas or 0, self.status.replicas)
 
     def argument(self, flag: str) -> str:
-        """Return the value of `flag=value` among the arguments, of the last one as programs do; empty without one."""
-        arguments = [
-            argument for container in self.spec.template.spec.containers or () for argument in container.args or ()
-        ]
-        return next(
-            (argument.partition("=")[2] for argument in reversed(arguments) if argument.startswith(f"{flag}=")), ""
-        )
+        """Return the value of `flag=value`, or the `flag`, of the last one as programs do; empty without one."""
+        containers = self.spec.template.spec.containers or ()
+        arguments = [argument.partition("=") for container in containers for argument in container.args or ()]
+        return next((value if is_set else name for name, is_set, value in reversed(arguments) if name == flag), "")
 
 
 class WirePriorityClass(msgspec.Struct, frozen=True):

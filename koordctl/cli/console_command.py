@@ -65,11 +65,11 @@ def _serve(options: Namespace, to: Connection) -> int:
         CpuHistory(options.prometheus, options.prometheus_selector) if options.prometheus else None,
     )
     url = f"http://127.0.0.1:{opened.getsockname()[1]}/?token={token}"
-    sys.stdout.write(f"{url}\n")
-    sys.stdout.flush()
-    sys.stderr.write("The address is valid once, for one browser. Ctrl-C ends the console.\n")
     poller.start()
     try:
+        sys.stdout.write(f"{url}\n")
+        sys.stdout.flush()
+        sys.stderr.write("The address is valid once, for one browser. Ctrl-C ends the console.\n")
         if not options.no_browser:
             webbrowser.open(url)
         running = server.server(pages.app(token))

@@ -12,7 +12,8 @@ from click import Option
 
 from api_types.kubernetes import pods
 from apiserver_client import objects, resources
-from fleet.findings import LAST_GOOD_CONFIG
+from fleet import wire
+from fleet.findings import AGENT, LAST_GOOD_CONFIG
 from fleet.reading import Reader
 from koordctl.cli import command, flags, manifests
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
@@ -155,6 +156,13 @@ async def _explain(reader: Reader, options: Namespace, evaluated: evaluation.Con
     if metric is not None and explained.strategy is not None:
         differs = _differences(metric, explained.strategy)
         explained = dataclasses.replace(explained, spec_differs=differs, preview=file is not None)
+    with reader.attempt(f"{resources.DAEMON_SETS.plural}/{AGENT}", is_optional=True):
+        kind = resources.DAEMON_SETS
+        agent = await objects.get(reader.api, kind, AGENT, namespace=namespace, decode=wire.WireWorkload)
+        if agent.argument("--enable-suppression") in ("", "false"):  # koordlet.suppression.enabled of the chart
+            off = "midSuppressThresholdPercent"
+            values = (value._replace(effective=value.effective and value.key != off) for value in explained.values)
+            explained = dataclasses.replace(explained, values=tuple(values))
     return answer(explained, command.missing_rights(reader))
 
 

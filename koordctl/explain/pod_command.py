@@ -15,6 +15,7 @@ from click import Argument, Option
 
 from api_types import names
 from api_types.kubernetes import pods
+from api_types.kubernetes.priority_and_qos import PriorityClass, priority_class
 from apiserver_client import errors, objects, resources, session
 from fleet import mid_explanation, pod_state, port_forward, wire
 from fleet.findings import SCHEDULER
@@ -83,7 +84,7 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
         conditions = msgspec.convert((raw.get("status") or {}).get("conditions") or [], list[wire.WireCondition])
     except msgspec.ValidationError as error:
         raise errors.DecodeError(f"pod {name.namespace}/{name.name}: {error}") from error
-    record = await _record(options, reader, name)
+    record, is_mid = await _record(options, reader, name), priority_class(subject) is PriorityClass.MID
     nodes = () if subject.spec.node_name else await reader.nodes()
     fitting: Sequence[room.Room] = ()
     if any(pod.INSUFFICIENT in (condition.message or "") for condition in conditions):
@@ -97,7 +98,7 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
         conditions,
         record.decisions,
         nodes or (),
-        await _eviction(reader, subject.spec.node_name) if subject.spec.node_name else (),
+        await _eviction(reader, subject.spec.node_name) if subject.spec.node_name and is_mid else (),
         fitting,
         record.mid_of_namespace,
     )

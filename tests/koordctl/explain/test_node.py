@@ -186,3 +186,10 @@ def test_the_written_spec_is_compared_and_a_draft_previewed(explain, tmp_path):
         draft.write_text(json.dumps(document | changes))
         _, out, _ = explain("config", "worker-1", "--config", str(draft), routes=routes)
         assert f"would change in the spec of the NodeMetric: {differs}\n" in out
+
+
+@pytest.mark.parametrize(("args", "is_shown"), [([], False), (["--enable-suppression"], True)])
+def test_the_threshold_of_suppression_has_no_effect_where_the_agents_do_not_suppress(explain, args, is_shown):
+    agent = cluster.workload("koordlet") | {"spec": {"template": {"spec": {"containers": [{"args": args}]}}}}
+    _, out, _ = explain("config", routes=cluster_of(agent=agent))
+    assert ("midSuppressThresholdPercent" in out) is is_shown
