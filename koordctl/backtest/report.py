@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from koordctl.backtest.results import ORACLE, BacktestCandidate, CandidateSummary, Row
-from koordctl.cli.answer import FINE, NOTHING, Answer, Cell, Column, number, table
+from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Cell, Column, Number, number, table
 from koordctl.cli.document import AnswerDocument, to_wire
 
 PEAK_TO_MEAN: Final = 1.7
@@ -108,9 +108,9 @@ def answer(document: Backtest, candidates: Sequence[BacktestCandidate]) -> Answe
         number("P99 %", lambda summary: _risk(summary, summary.violations_percent_p99, 1)),
         number("SEVERITY %", lambda summary: _risk(summary, summary.severity_percent, 2)),
         number("EPISODES A WEEK", lambda summary: _risk(summary, summary.episodes_a_week, 2)),
-        number("SAVINGS %", lambda summary: f"{summary.savings_percent:.1f}"),
-        number("MID", lambda summary: f"{summary.mid:.2f} {_UNITS[summary.resource]}"),
-        number("MID P10", lambda summary: f"{summary.mid_p10:.2f} {_UNITS[summary.resource]}"),
+        number("SAVINGS %", lambda summary: Number(f"{summary.savings_percent:.1f}", summary.savings_percent)),
+        number("MID", lambda summary: Number(f"{summary.mid:.2f} {_UNITS[summary.resource]}", summary.mid)),
+        number("MID P10", lambda summary: Number(f"{summary.mid_p10:.2f} {_UNITS[summary.resource]}", summary.mid_p10)),
         number("NODES", lambda summary: str(summary.nodes)),
     ]
     return Answer(
@@ -161,4 +161,4 @@ def as_json(document: Backtest) -> str:
 
 
 def _risk(summary: CandidateSummary, value: float, digits: int) -> str:
-    return "-" if summary.candidate == ORACLE else f"{value:.{digits}f}"
+    return UNKNOWN if summary.candidate == ORACLE else Number(f"{value:.{digits}f}", value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from api_types.kubernetes import times
 
@@ -29,7 +29,7 @@ class Column:
     right: bool = False
     wide: bool = False
     is_drawing: bool = False
-    """Whether it has bars: they are never broken into lines, and are not part of CSV."""
+    """Whether it has bars or signs: they are never broken into lines, and are not part of CSV."""
     optional: bool = False
     """Whether a terminal that is too narrow for the table does not show it; the last one goes first."""
 
@@ -78,28 +78,39 @@ class Answer:
     """Meaning of the signs in an optional column; it is shown with the column and the titles of the table."""
 
 
-def cores(millis: float | None) -> str:
-    """Format milli-cores as cores, below one core as milli-cores."""
+class Number(str):
+    """Text of an amount; CSV has the plain number, in the unit of the table: cores, GiB, percent or seconds."""
+
+    __slots__ = ("plain",)
+    plain: float
+
+    def __new__(cls, text: str, plain: float) -> Self:
+        """Return the text."""
+        number = super().__new__(cls, text)
+        number.plain = plain
+        return number
+
+
+def cores(millis: float | None, mark: str = "") -> str:
+    """Format milli-cores as cores, below one core as milli-cores; CSV does not have the mark behind it."""
     if millis is None:
         return UNKNOWN
-    return f"{millis:.0f}m" if 0 < abs(millis) < 1000 else f"{millis / 1000:.1f}"
+    return Number((f"{millis:.0f}m" if 0 < abs(millis) < 1000 else f"{millis / 1000:.1f}") + mark, millis / 1000)
 
 
 def core_count(millis: float | None) -> str:
     """Format milli-cores as the number of a sentence about cores, without rounding."""
-    if millis is None:
-        return UNKNOWN
-    return f"{millis / 1000:.1f}" if millis % 100 == 0 else f"{millis / 1000:g}"
+    return UNKNOWN if millis is None else f"{millis / 1000:g}"
 
 
 def gib(count: float | None) -> str:
     """Format bytes as GiB."""
-    return UNKNOWN if count is None else f"{count / 2**30:.1f}"
+    return UNKNOWN if count is None else Number(f"{count / 2**30:.1f}", count / 2**30)
 
 
 def share(percent: float | None) -> str:
     """Format a share in percent."""
-    return UNKNOWN if percent is None else f"{percent:.0f}%"
+    return UNKNOWN if percent is None else Number(f"{percent:.0f}%", percent)
 
 
 def bar(amount: float, whole: float, length: int) -> str:
@@ -111,4 +122,4 @@ def bar(amount: float, whole: float, length: int) -> str:
 
 def age(seconds: float | None) -> str:
     """Format an age by its largest unit, as kubectl does."""
-    return UNKNOWN if seconds is None else times.short_age(seconds)
+    return UNKNOWN if seconds is None else Number(times.short_age(seconds), seconds)

@@ -8,25 +8,28 @@ row has a sign and a word as well.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import itertools
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple, Self, TextIO
 
 import yaml
 
 from koordctl.cli import document
-from koordctl.cli.answer import UNKNOWN, Answer, Table
+from koordctl.cli.answer import ERROR_SIGN, OK_SIGN, UNKNOWN, WARNING_SIGN, Answer, Number, Table
 
 Color = Literal["auto", "always", "never"]
 _LONGEST_CELL: Final = 1_000
 _LONGEST_LINE: Final = 2_000
-_MOST_DRAWN_ROWS: Final = 200  # rich takes half a millisecond for a row
-_STYLES: Final = {"error": "red", "warning": "yellow"}
+_GAP: Final = 2
+_SIGN: Final = re.compile(f"^[{OK_SIGN}{WARNING_SIGN}{ERROR_SIGN}\u2013] ")
 _CODES: Final = {"error": "31", "warning": "33"}
 _ASCII: Final = str.maketrans({"✔": "+", "✘": "x", "\u2013": "-", "█": "#", "▓": "m", "░": ":", "·": ".", "│": "|"})
 
@@ -46,7 +49,8 @@ class Style(NamedTuple):
 
     def drawn(self, text: str, to: TextIO) -> str:
         """Return a line with the signs that the output can encode."""
-        encoding = to.encoding or "utf-8"
+        is_c = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "") in ("C", "POSIX")
+        encoding = "ascii" if is_c else to.encoding or "utf-8"  # Python writes UTF-8 in the locale C
         is_ascii = self.is_ascii or encoding.lower().replace("-", "") != "utf8"
         line = text.translate(_ASCII) if is_ascii else text
         return line.encode(encoding, "backslashreplace").decode(encoding)
@@ -134,26 +138,30 @@ def _csv(table: Table, *, headers: bool) -> str:
 
 
 def _csv_cell(text: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
-    clean = printable(text)
-    return f"'{clean}" if clean[:1] in ("=", "+", "@") or (clean[:1] == "-" and clean != UNKNOWN) else clean
+    """Return a plain number, nothing for what is not known, or a text without its sign that is no formula."""
+    if isinstance(text, Number):
+        return f"{text.plain:.10g}"
+    clean = _SIGN.sub("", "" if text == UNKNOWN else printable(text))
+    return f"'{clean}" if clean[:1] in ("=", "+", "@", "-") else clean
 
 
 def _table_text(answer: Answer, to: TextIO, *, wide: bool, headers: bool, style: Style) -> str:
-    is_colored = style.is_colored(to)
+    is_colored, width = style.is_colored(to), shutil.get_terminal_size().columns + _GAP if to.isatty() else None
     lines = [printable(line, _LONGEST_LINE) for line in answer.head]
     for table in answer.tables:
         if lines:
             lines.append("")
-        is_plain = not to.isatty() or len(table.rows) > _MOST_DRAWN_ROWS
         shown = _some_columns(table, [wide or not column.wide for column in table.columns])
-        while to.isatty() and _width(shown) > shutil.get_terminal_size().columns:
+        while width and sum(_widths(shown, len)) > width:
             optional = [at for at, column in enumerate(shown.columns) if column.optional]
             if not optional:
                 break
             shown = _some_columns(shown, [at != optional[-1] for at in range(len(shown.columns))])
         has_titles = headers and any(column.title for column in shown.columns)
-        lines += (_plain if is_plain else _drawn)(shown, has_titles=has_titles, is_colored=is_colored)
+        if width and sum(_widths(shown, _longest_word)) > width:
+            lines += _records(shown, width)
+        else:
+            lines += _plain(shown, width, has_titles=has_titles, is_colored=is_colored)
         if answer.legend and headers and any(column.is_drawing for column in shown.columns):
             lines.append(answer.legend)
     lines += [printable(line, _LONGEST_LINE) for line in answer.tail]
@@ -166,49 +174,51 @@ def _some_columns(table: Table, is_shown: Sequence[bool]) -> Table:
     return Table(list(itertools.compress(table.columns, is_shown)), rows, table.styles)
 
 
-def _width(table: Table) -> int:
-    columns = zip([column.title for column in table.columns], *table.rows, strict=True)
-    return sum(max(map(len, cells)) + 2 for cells in columns)
-
-
-def _plain(table: Table, *, has_titles: bool, is_colored: bool) -> list[str]:
-    """Return the lines of a table as wide as its content."""
-    cells = [[column.title for column in table.columns], *table.rows] if has_titles else table.rows
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    pads = [str.rjust if column.right else str.ljust for column in table.columns]
-    lines = [
-        "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip()
-        for row in cells
+def _widths(table: Table, measure: Callable[[str], int]) -> list[int]:
+    """Return the width of each column, with the gap behind it."""
+    columns = zip(table.columns, *table.rows, strict=True)
+    return [
+        max(map(len if column.is_drawing else measure, (column.title, *cells))) + _GAP for column, *cells in columns
     ]
-    if not is_colored or not table.styles:
-        return lines
-    codes = [""] * has_titles + [_CODES.get(style, "") for style in table.styles]
-    return [f"\x1b[{code}m{line}\x1b[0m" if code else line for line, code in zip(lines, codes, strict=True)]
 
 
-def _drawn(table: Table, *, has_titles: bool, is_colored: bool) -> list[str]:
-    """Return the lines of a table as wide as the terminal."""
-    from rich.console import Console  # noqa: PLC0415  # slow, and only for a terminal
-    from rich.table import Table as RichTable  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=0)
 
-    drawn = RichTable(box=None, pad_edge=False, show_header=has_titles, padding=(0, 2, 0, 0), header_style="bold")
-    for column in table.columns:
-        justify: Literal["right", "left"] = "right" if column.right else "left"
-        drawn.add_column(Text(column.title), justify=justify, overflow="fold", no_wrap=column.is_drawing)
-    for position, row in enumerate(table.rows):
-        style = _STYLES.get(table.styles[position], "") if table.styles else ""
-        drawn.add_row(*map(Text, row), style=style)
-    console = Console(
-        file=io.StringIO(),
-        width=shutil.get_terminal_size().columns,
-        force_terminal=is_colored,
-        color_system="standard" if is_colored else None,
-        no_color=not is_colored,  # it is not to read NO_COLOR itself
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
-    with console.capture() as captured:
-        console.print(drawn)
-    return captured.get().splitlines()
+
+def _plain(table: Table, width: int | None, *, has_titles: bool, is_colored: bool) -> list[str]:
+    """Return the lines of a table as wide as its content, or with cells that are broken between words."""
+    if not has_titles:
+        table = Table([dataclasses.replace(column, title="") for column in table.columns], table.rows, table.styles)
+    widths, least = _widths(table, len), _widths(table, _longest_word)
+    while width and sum(widths) > width:
+        at = max(range(len(widths)), key=lambda column: widths[column] - least[column])
+        widths[at] -= 1
+    lines = []
+    titles = [("", [column.title for column in table.columns])] if has_titles else []
+    for style, cells in (*titles, *zip(table.styles or [""] * len(table.rows), table.rows, strict=True)):
+        parts = [_broken(text, width - _GAP) for text, width in zip(cells, widths, strict=True)]
+        for words in itertools.zip_longest(*parts, fillvalue=""):
+            padded = [
+                word.rjust(width - _GAP) if column.right else word.ljust(width - _GAP)
+                for word, width, column in zip(words, widths, table.columns, strict=True)
+            ]
+            line, code = (" " * _GAP).join(padded).rstrip(), _CODES.get(style, "")
+            lines.append(f"\x1b[{code}m{line}\x1b[0m" if is_colored and code else line)
+    return lines
+
+
+def _records(table: Table, width: int) -> list[str]:
+    """Return the lines of a table whose words do not fit beside one another: a line for each cell."""
+    lines: list[str] = []
+    for row in table.rows:
+        cells = zip(table.columns, row, strict=True)
+        texts = [f"{column.title}: {text.strip()}" for column, text in cells if text and not column.is_drawing]
+        lines += [""] if row[0] and lines else []  # a row without a beginning belongs to the one before
+        lines += [f"{'  ' * (at > 0)}{line}" for text in texts for at, line in enumerate(_broken(text, width - 4))]
+    return lines
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """Break a text between words, and a word that is longer than a line."""
+    return [text] if len(text) <= width else textwrap.wrap(text, width, break_on_hyphens=False)

@@ -151,7 +151,8 @@ def _parts(installed: Installation) -> Table:
         version = installed.versions().get(name, UNKNOWN)
         rows.append((OK_SIGN if is_ready else WARNING_SIGN, title, name, f"{ready} of {replicas}", version, state))
         styles.append("" if is_ready else "warning")
-    return Table([Column(title) for title in ("", "PART", "OBJECT", "READY", "VERSION", "")], rows, styles)
+    titles = (Column(title) for title in ("PART", "OBJECT", "READY", "VERSION", "STATE"))
+    return Table([Column("", is_drawing=True), *titles], rows, styles)
 
 
 def _sums(totals: dict[str, Amounts]) -> Table:

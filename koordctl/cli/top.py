@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from click import Argument, Option
+from click import Argument, Context, Option, Parameter
 from click import Choice as OneOf
 
 from fleet.node_state import NodeState, percent
@@ -259,7 +259,7 @@ DEFAULT_QUOTA: Final = "* the default quota of MidGuard: the namespace has no an
 def _quota(namespace: NamespaceState) -> str:
     if namespace.mid_quota_malformed:
         return "malformed"
-    return cores(namespace.mid_quota.cpu) + ("*" if namespace.mid_quota_is_default else "")
+    return cores(namespace.mid_quota.cpu, "*" if namespace.mid_quota_is_default else "")
 
 
 class RowChoice(NamedTuple):
@@ -283,6 +283,13 @@ class RowChoice(NamedTuple):
         return [*sorted(with_value, key=self.key.value, reverse=self.descending), *unknown]
 
 
+def _sort_keys(context: Context, _parameter: Parameter, partial: str) -> list[str]:
+    """Return the completion of --sort: click stops at an option without its value, with words left over."""
+    words = (context.params["what"], *context.args)
+    orders = (f"{key}{order}" for word in words for key in KEYS.get(word, ()) for order in ("", ":desc"))
+    return [order for order in orders if order.startswith(partial)]
+
+
 PARAMETERS: Final = (
     Argument(["what"], type=OneOf(tuple(KEYS)), help="objects to list"),
     *flags.READING,
@@ -300,6 +307,7 @@ PARAMETERS: Final = (
         ["--sort"],
         default="name",
         metavar="KEY[:desc]",
+        shell_complete=_sort_keys,
         help="order: name, used, memory, requests, peak, mid, held, quota, slack, age, pods, where the objects have it",
     ),
     *(

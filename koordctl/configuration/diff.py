@@ -27,6 +27,7 @@ from koordctl.cli.answer import (
     Answer,
     Cell,
     Column,
+    Number,
     Table,
     cores,
     gib,
@@ -225,15 +226,15 @@ def _node_table(nodes: Sequence[NodeChange]) -> Table:
     cells: list[Cell[NodeChange]] = [
         (Column("NODE"), lambda node: node.name),
         number("MID CPU", lambda node: cores(node.before.mid.cpu)),
-        number("THEN", lambda node: cores(node.after.mid.cpu)),
-        number("CHANGE", lambda node: _signed(node.change.cpu, 1_000)),
+        number("CPU THEN", lambda node: cores(node.after.mid.cpu)),
+        number("CPU CHANGE", lambda node: _signed(node.change.cpu, 1_000)),
         number("MID MEMORY", lambda node: gib(node.before.mid.memory)),
-        number("THEN", lambda node: gib(node.after.mid.memory)),
-        number("CHANGE", lambda node: _signed(node.change.memory, 2**30)),
+        number("MEMORY THEN", lambda node: gib(node.after.mid.memory)),
+        number("MEMORY CHANGE", lambda node: _signed(node.change.memory, 2**30)),
         number("MID REQ", lambda node: cores(node.mid_requests.cpu)),
         (Column("PUBLISHED", right=True, wide=True), lambda node: cores(node.published.cpu)),
         (Column("REASON"), lambda node: node.after.reason),
-        (Column(""), _word),
+        (Column("NOTE"), _word),
     ]
     return table(nodes, cells, ["warning" if node.takes else "" for node in nodes])
 
@@ -245,7 +246,7 @@ def _word(node: NodeChange) -> str:
 
 
 def _signed(amount: int | None, unit: int) -> str:
-    return UNKNOWN if amount is None else f"{amount / unit:+.1f}"
+    return UNKNOWN if amount is None else Number(f"{amount / unit:+.1f}", amount / unit)
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,7 @@ from api_types.node_metric import mid_resource
 from api_types.wire_model import camel_case
 from fleet import node_state
 from fleet.node_state import NodeState, TermsByName
-from koordctl.cli.answer import UNKNOWN, Answer, Column, Table, age, bar
+from koordctl.cli.answer import UNKNOWN, Answer, Column, Number, Table, age, bar
 from koordctl.cli.document import AnswerDocument, Part, ResourceAmounts, amounts, part
 from manager.mid_resource import explanation
 
@@ -135,7 +135,8 @@ def _shown(mid: str, value: int | None) -> str:
 
 
 def _number(mid: str, value: int) -> str:
-    return f"{value / (1_000 if mid == names.MID_CPU else _GIB):.2f}"
+    amount = value / (1_000 if mid == names.MID_CPU else _GIB)
+    return Number(f"{amount:.2f}", amount)
 
 
 def _resource_rows(explained: ExplainedNode, mid: str) -> Iterator[tuple[str, ...]]:

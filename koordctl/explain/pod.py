@@ -148,7 +148,7 @@ def _short_of_mid(name: str, inputs: Mapping[str, Any], mid: Amounts) -> Iterato
             amount = max(int(left), 0)
             missing = shown(resource, int(request) - amount)
             text = f"{name} has {shown(resource, amount)} left by its newest report, short by {missing}"
-            is_nothing = shown(resource, amount) in ("0.0 cores", "0 MiB")
+            is_nothing = shown(resource, amount) in ("0 cores", "0 MiB")
             fits = "" if inputs.get("midClosed") or is_nothing else str(Room(name, {resource: amount}))
             yield 100 * (request - amount) / request, Miss(name, text, fits)
 

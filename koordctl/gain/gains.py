@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Cell, Column, Table, number, numbers, table
+from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Cell, Column, Number, Table, number, numbers, table
 from koordctl.cli.document import AnswerDocument, Part, part
 
 PROMISED: Final = 0.01
@@ -208,7 +208,7 @@ def _mean(amounts: GainSums, seconds: float) -> GainSums:
 
 
 def _number(amount: float | None, scale: float = 1.0) -> str:
-    return UNKNOWN if amount is None else f"{amount / scale:.1f}"
+    return UNKNOWN if amount is None else Number(f"{amount / scale:.1f}", amount / scale)
 
 
 def _share(part: float | None, whole: float | None) -> str:

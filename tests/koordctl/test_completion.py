@@ -37,6 +37,8 @@ def complete(monkeypatch, capsys):
         (["top", "na"], ["namespaces"]),
         (["top", "nodes", "--out"], ["--output"]),
         (["top", "nodes", "-o", "c"], ["csv"]),
+        (["top", "nodes", "--sort", "u"], ["used", "used:desc"]),
+        (["top", "pods", "--sort", "sl"], ["slack", "slack:desc"]),
         (["top", "nodes", "--output=j"], ["json"]),
         (["top", "-w", "pods", "-o", "w"], ["wide"]),
         (["explain", "node", "n1", ""], []),

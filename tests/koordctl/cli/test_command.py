@@ -119,15 +119,6 @@ def test_a_terminal_gets_lines_of_its_width(columns, monkeypatch):
     assert "[31m" not in terminal.getvalue()
 
 
-def test_markup_of_rich_in_a_name_is_shown_as_it_is(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    terminal = Terminal("utf-8")
-    table = answer.Table([answer.Column("A")], [("[kubernetes.io/mid-cpu] :smile: [/red]",)], ["error"])
-    output.show(answer.Answer(Version("", {}), [table]), "table", to=terminal)
-    assert "[kubernetes.io/mid-cpu] :smile: [/red]" in terminal.getvalue()
-
-
 def test_mid_resources_that_no_node_has_are_not_known_instead_of_0(tmp_path, capsys):
     with kubeconfig_of(tmp_path, **healthy(nodes=cluster.listing(cluster.node(mid_cpu=None)))) as file:
         koordctl.main(["status", "--kubeconfig", str(file), "-o", "json"])

@@ -51,12 +51,12 @@ def test_the_node_with_most_mid_left_is_the_nearest_miss():
 def test_a_node_with_enough_left_is_no_miss_of_those_that_are_short():
     message = "0/3 nodes are available: 2 Insufficient kubernetes.io/mid-cpu, 1 node(s) had untolerated taint {a: b}."
     given = [node("a", 4_000), node("b", 6_000), node("tainted", 20_000)]
-    assert found(message, nodes=given)[0][2] == "b has 6.0 cores left, short by 5.0 cores"
+    assert found(message, nodes=given)[0][2] == "b has 6 cores left, short by 5 cores"
 
 
 def test_a_node_with_enough_is_named_where_fewer_nodes_are_short_by_now():
     message = "0/2 nodes are available: 2 Insufficient kubernetes.io/mid-cpu."
-    assert found(message, nodes=[node("a", 4_000), node("b", 12_000)])[0][2] == "b has 12.0 cores left now: enough"
+    assert found(message, nodes=[node("a", 4_000), node("b", 12_000)])[0][2] == "b has 12 cores left now: enough"
 
 
 def test_several_reasons_are_told_apart_and_the_most_frequent_is_first():
@@ -140,16 +140,13 @@ def test_only_a_mid_resource_that_is_insufficient_has_a_nearest_miss(reason):
 @pytest.mark.parametrize(
     ("left", "shown", "fits"),
     [
-        (-500, "0.0", ""), (0, "0.0", ""), (1, "0.001", "0.001"), (99, "0.099", "0.099"), (100, "0.1", "0.1"),
+        (-500, "0", ""), (0, "0", ""), (1, "0.001", "0.001"), (99, "0.099", "0.099"), (100, "0.1", "0.1"),
         (1_250, "1.25", "1.25"),
     ],
 )  # fmt: skip
 def test_a_pod_fits_with_exactly_what_is_left(left, shown, fits):
     found = short_of_mid((left, 9 * GIB), wanted=WANTED)
-    assert (
-        found.text
-        == f"a has {shown} cores left by its newest report, short by {round(11 - max(left, 0) / 1000, 3)} cores"
-    )
+    assert found.text == f"a has {shown} cores left by its newest report, short by {11 - max(left, 0) / 1000:g} cores"
     assert found.fits_if == (f"the pod requested at most {fits} cores of {names.MID_CPU} (a now)" if fits else "")
 
 
@@ -176,8 +173,8 @@ def test_the_mid_resource_with_the_largest_missing_share_is_named():
     found = short_of_mid((5_000, 6 * GIB), wanted=Amounts(10_000, 8 * GIB))  # a half and a quarter are missing
     assert found == pod.Miss(
         "a",
-        "a has 5.0 cores left by its newest report, short by 5.0 cores",
-        "the pod requested at most 5.0 cores of kubernetes.io/mid-cpu (a now) and "
+        "a has 5 cores left by its newest report, short by 5 cores",
+        "the pod requested at most 5 cores of kubernetes.io/mid-cpu (a now) and "
         "the pod requested at most 6.0 GiB of kubernetes.io/mid-memory (a now)",
     )
 

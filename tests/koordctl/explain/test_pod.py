@@ -53,9 +53,9 @@ def test_a_pod_on_a_node_needs_nothing_to_fit(node):
 @pytest.mark.parametrize(
     ("requests", "text"),
     [
-        (MID, "requests 11.0 cores and 8.0 GiB of Mid"),
-        ({"kubernetes.io/mid-cpu": "11k"}, "requests 11.0 cores and 0.0 GiB of Mid"),
-        ({"kubernetes.io/mid-memory": "8Gi"}, "requests 0.0 cores and 8.0 GiB of Mid"),
+        (MID, "requests 11 cores and 8.0 GiB of Mid"),
+        ({"kubernetes.io/mid-cpu": "11k"}, "requests 11 cores and 0.0 GiB of Mid"),
+        ({"kubernetes.io/mid-memory": "8Gi"}, "requests 0 cores and 8.0 GiB of Mid"),
     ],
 )
 def test_the_head_has_the_mid_requests(requests, text):

@@ -65,7 +65,7 @@ def test_a_pod_that_waits_has_reasons_nearest_misses_and_what_would_fit(explain)
     code, out, err, ran = explain("shop/etl-0", "--as", "jane", "--as-group", "viewers")
     assert (code, err) == (0, "")
     assert out.startswith("shop/etl-0 is Pending for 6m: ")
-    assert "Mid pod of koord-scheduler, requests 11.0 cores and 8.0 GiB of Mid" in out
+    assert "Mid pod of koord-scheduler, requests 11 cores and 8.0 GiB of Mid" in out
     assert "0 of 1 nodes passed the scheduler plugin; no node passed, kube-scheduler will try again" in out
     assert "worker-1 has 9.8 cores left by its newest report, short by 1.2 cores" in out
     assert "worker-1 has 2.223 cores left, short by 8.777 cores" in out
