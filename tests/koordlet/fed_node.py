@@ -38,6 +38,7 @@ class FedNode:
             collect=lambda *_: self._next,
             statistics=types.SimpleNamespace(pods_in_system=0),
             collectors=(),
+            host_root=self.observer.collector.host_root,
         )
 
     @property
