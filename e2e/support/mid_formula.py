@@ -1,7 +1,7 @@
 """Reference model of the Mid formula, evaluated on published objects in exact fractions (docs/reference/formulas.md).
 
 Reclaimable = max(0, min( ratio * Allocated[Prod] - Peak[Prod],  NodeAllocatable - Peak[Prod] ))
-Share       = share * max( NodeAllocatable - Allocated[Prod], 0 )
+Share       = share * max( NodeAllocatable - Allocated[Prod] - Allocated[below Prod], 0 )
 Calculated  = min( min( Reclaimable, NodeAllocatable * threshold ) + Share,  Unused )
 Mid         = max( Calculated, Allocated[Mid] )     while Mid shrinks, only what was bound before counts as allocated
 

@@ -78,7 +78,8 @@ def test_the_peak_is_the_requests_divided(
     terms = {name: prod_pods.READ[resource](values[resource]) for name, values in switch.after["prod"].items()}
     assert terms["podSumPeak"] == pytest.approx(ceil(requested / DIVISOR), abs=1)
     capacity = prod_pods.READ[resource](cluster_client.get("Node", node)["status"]["capacity"][resource])
-    assert terms["peak"] == pytest.approx(min(terms["podSumPeak"] + terms["systemPeak"], capacity), abs=2)
+    by_terms = min(terms["podSumPeak"] + terms["systemPeak"], capacity)
+    assert by_terms - 2 <= terms["peak"] <= capacity, "at least what is used now, which the machine may do"
     assert "classPeak" not in terms
 
 

@@ -58,6 +58,7 @@ def growth(cluster_client: ClusterClient, suite: Suite, node: str, namespace: st
     due = mid_formula.evaluate(
         policy=policy,
         prod=units(status["allocated"]["prod"]["memory"]) + request_mib * MIB,
+        below=units(status["allocated"].get("belowProd", {}).get("memory", "0")),
         mid=units(status["allocated"]["mid"][MID_MEMORY]),
         peak=units(status["prodPeakMetric"]["resource"]["resources"]["memory"]),
         allocatable=allocatable,

@@ -17,6 +17,7 @@ from e2e.support.names import MID_CPU, MID_MEMORY
 from tools.localcluster.access import Cluster
 
 PROD = {"cpu": "3", "memory": "8Gi"}
+BATCH = {"cpu": "1", "memory": "0"}
 USAGE = {"cpu": "1200m", "memory": "5Gi"}
 RECLAIMABLE = {"cpu": "2500m", "memory": "9Gi"}
 SHARE_PERCENT, MEMORY_CAP_PERCENT = 25, 10
@@ -44,7 +45,7 @@ def published(
 ) -> Iterator[tuple[str, dt.datetime]]:
     """Report like upstream's agent for a fake node with a Prod and a Batch pod; return the node and the time."""
     node = fake_nodes[1]
-    for name, priority_class, requests in (("prod", "koord-prod", PROD), ("batch", "koord-batch", {"cpu": "1"})):
+    for name, priority_class, requests in (("prod", "koord-prod", PROD), ("batch", "koord-batch", BATCH)):
         pod = workloads.pod(name, suite.workload, requests=requests, priority_class=priority_class, nodes=[node])
         cluster_client.create("Pod", pod, namespace)
         waiting.until(
@@ -72,14 +73,14 @@ def published(
 
 
 def _due(cluster_client: ClusterClient, node: str) -> tuple[int, int]:
-    """Return min( reclaimable, allocatable * cap ) + share * ( allocatable - Prod requests ), or what is unused."""
+    """Return min( reclaimable, allocatable * cap ) + share * ( allocatable - requests ), or what is unused."""
     status = cluster_client.get("Node", node)["status"]
     allocatable, capacity = status["allocatable"], status["capacity"]
 
     def one(name: str, read: Callable[[str], int], cap_percent: int) -> int:
         whole = read(allocatable[name])
         capped = min(read(RECLAIMABLE[name]), int(whole * Fraction(cap_percent, 100)))
-        offered = capped + int((whole - read(PROD[name])) * Fraction(SHARE_PERCENT, 100))
+        offered = capped + int((whole - read(PROD[name]) - read(BATCH[name])) * Fraction(SHARE_PERCENT, 100))
         return min(offered, read(capacity[name]) - read(USAGE[name]))
 
     return one("cpu", cpu_millis, 100), one("memory", units, MEMORY_CAP_PERCENT)
