@@ -66,7 +66,7 @@ class MachineLoad:
         time.sleep(_WATCHED_SECONDS)
         most = waiting.until(
             "the machine is calm enough", highest, lambda seen: seen + _MARGIN_PERCENT <= _HIGHEST_PERCENT,
-            within_seconds=180,
+            within_seconds=300,
         )  # fmt: skip
         return int(most + _MARGIN_PERCENT)
 

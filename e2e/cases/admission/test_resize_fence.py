@@ -25,6 +25,8 @@ PATHS = {
     "ValidatingAdmissionPolicyBinding": BINDINGS,
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Role": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{SUITE_NAMESPACE}/roles",
+    "RoleBinding": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{SUITE_NAMESPACE}/rolebindings",
     "ServiceAccount": f"/api/v1/namespaces/{SUITE_NAMESPACE}/serviceaccounts",
 }
 PODS = "/api/v1/namespaces/default/pods"
@@ -73,13 +75,15 @@ def _agent(plane: ControlPlane, api: Connection) -> Iterator[Resize]:
         node: str | None = "n1",
         path: str = "/resize",
         account: str | None = AGENT,
+        method: str = "PATCH",
+        pods: str = PODS,
     ) -> tuple[int, str]:
-        headers = {"Content-Type": "application/strategic-merge-patch+json"}
+        headers = {"Content-Type": f"application/{'strategic-merge-patch+' if method == 'PATCH' else ''}json"}
         if account:
             headers["Impersonate-User"] = f"system:serviceaccount:{SUITE_NAMESPACE}:{account}"
         if account and node:
             headers["Impersonate-Extra-Authentication.kubernetes.io%2Fnode-name"] = node
-        connection.request("PATCH", f"{PODS}/{pod}{path}?dryRun=All", json.dumps(body), headers)
+        connection.request(method, f"{pods}/{pod}{path}?dryRun=All", json.dumps(body), headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
 
@@ -242,6 +246,13 @@ def test_the_hook_may_raise_limits_of_mid_pods_on_every_node(resize: Resize, pod
 @pytest.mark.parametrize("account", [AGENT, HOOK])
 def test_pods_themselves_are_out_of_reach(resize: Resize, account: str) -> None:
     assert resize({"metadata": {"labels": {"a": "b"}}}, path="", account=account)[0] == HTTPStatus.FORBIDDEN
+
+
+def test_the_hook_may_delete_the_pod_of_helm_test(plane: tuple[ControlPlane, Connection], resize: Resize) -> None:
+    pods, name = f"/api/v1/namespaces/{SUITE_NAMESPACE}/pods", "koord-suite-test"
+    plane[1].send("POST", pods, {"metadata": {"name": name}, "spec": {"containers": [{"name": "a", "image": "i"}]}})
+    status, text = resize({}, pod=name, node=None, path="", account=HOOK, method="DELETE", pods=pods)
+    assert status == HTTPStatus.OK, text
 
 
 def test_each_fence_is_the_policy(plane: tuple[ControlPlane, Connection], resize: Resize) -> None:
