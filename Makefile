@@ -46,10 +46,10 @@ slow: helm ## Run the tests that `make unit` leaves out: those that start proces
 
 .PHONY: e2e-alone
 e2e-alone: $(STAMP) ## Run the end-to-end cases that need no cluster
-	@$(PYTEST) e2e --part alone --durations=25
+	@$(PYTEST) e2e --part alone --durations=25 $(if $(PROVIDER),--provider $(PROVIDER))
 
 .PHONY: e2e
-e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG), of PROVIDER=local|kind|existing
+e2e: $(STAMP) ## Run the end-to-end cases on a real cluster (needs root or KUBECONFIG), of PROVIDER=local|nodes|kind|existing
 	@mkdir -p build
 	@nice $(MAKE) --no-print-directory --keep-going e2e-alone $(BESIDE) >build/beside.log 2>&1 & beside=$$!; \
 	$(PYTEST) e2e --part cluster --durations=25 $(if $(PROVIDER),--provider $(PROVIDER)); code=$$?; \
@@ -164,8 +164,8 @@ pin: ## Write constraints.txt from the newest versions that pyproject.toml allow
 	@rm -rf $(VENV)/pin
 
 .PHONY: cluster-up
-cluster-up: $(STAMP) ## Start the local cluster and leave it running
-	@$(BIN)/python -m tools.localcluster up
+cluster-up: $(STAMP) ## Start the local cluster, or that of PROVIDER, and leave it running
+	@$(BIN)/python -m tools.localcluster up $(if $(PROVIDER),--provider $(PROVIDER))
 
 .PHONY: cluster-down
 cluster-down: $(STAMP) ## Stop the local cluster and leave nothing behind

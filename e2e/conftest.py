@@ -18,7 +18,7 @@ from e2e.support.scheduling import SchedulingHelper
 from tools.images import loading
 from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import fake_nodes as fakes
-from tools.localcluster import layout, progress, running, standalone_control_plane
+from tools.localcluster import go_binaries, layout, progress, remembered, running, standalone_control_plane
 from tools.localcluster.access import Cluster
 from tools.localcluster.providers.registry import PROVIDERS
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -90,6 +90,8 @@ SKIPS = {
         "test_upstream_agent",
         *SKIPS_BY_NODE,
     ),
+    # The pods are on other machines, and the address that these cases use is that of the local cluster.
+    "nodes": ("test_metrics_server", "test_mid_beside_hpa", *SKIPS_BY_NODE),
 }
 """Provider -> cases that it may skip. Any other skip fails the run, which would else pass without the case."""
 CASES = Path(__file__).parent / "cases"
@@ -105,6 +107,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--part", choices=("cluster", "alone"), help="only the cases of the cluster, or only the others")
     group.addoption("--long", action="store_true", help="the cases that wait for minutes, and only them")
     group.addoption("--keep-cluster", action="store_true", help="leave cluster and suite as the last case leaves them")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let both parts of a run use the version of Kubernetes that the provider has."""
+    if version := go_binaries.VERSIONS.get(config.getoption("--provider") or ""):
+        os.environ.setdefault(go_binaries.VERSION_VARIABLE, version)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -139,7 +147,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Fail a case that is skipped where its provider allows no skip of it."""
     report = yield
     if report.skipped and CASES in item.path.parents:
-        provider = item.config.getoption("--provider") or running.name() or running.default_name()
+        provider = item.config.getoption("--provider") or remembered.name() or running.default_name()
         refuse_skip(report, item.path.stem, allowed_skips(provider), provider)
     return report
 
@@ -173,7 +181,7 @@ def _progress_is_shown(pytestconfig: pytest.Config) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """Return the cluster that is up, or start one and end it after the last case."""
-    was_up = running.name() is not None
+    was_up = remembered.name() is not None
     provider = pytestconfig.getoption("--provider")
     with _progress_is_shown(pytestconfig):
         if cluster_command.main(["up", *(["--provider", provider] if provider else [])]) != 0:

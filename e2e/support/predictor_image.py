@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tools.images import building, definitions, wheels
-from tools.localcluster import content_cache, progress, running
+from tools.localcluster import content_cache, progress, remembered, running
 from tools.localcluster.host import commands
 from tools.localcluster.image_archives import Archive
 
@@ -18,7 +18,7 @@ NAME = "koordlet-with-predictors"
 
 def load() -> str:
     """Return the reference of the image, loaded into the cluster that is up."""
-    builder = building.builder(running.name())
+    builder = building.builder(remembered.name())
     (component,) = (image for image in definitions.IMAGES if image.name == "koordlet")
     koordlet = building.archive(component, builder)
     pip = wheels.folder(builder.python_version)

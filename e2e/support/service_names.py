@@ -16,7 +16,7 @@ def registered(
 ) -> Iterator[str]:
     """Create a Service for a port of this machine, at the address that pods reach, and yield its name in the DNS.
 
-    The local cluster's name server knows only the Services that a case names.
+    A name server without the Services of the cluster knows only the Services that a case names.
     """
     ports = [{"name": "http", "port": port, "targetPort": target_port, "protocol": "TCP"}]
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": ports}}
@@ -31,11 +31,12 @@ def registered(
     }
     cluster_client.create("EndpointSlice", endpoints, namespace)
     full_name = f"{name}.{namespace}.svc"
-    file = layout.Layout().service_names / full_name
-    if cluster.provider == "local":
+    file = cluster.service_names / full_name if cluster.service_names else None
+    if file:
         file.write_text(f"{made['spec']['clusterIP']} {full_name}.{layout.CLUSTER_DOMAIN}\n")
     try:
         yield full_name
     finally:
-        file.unlink(missing_ok=True)
+        if file:
+            file.unlink(missing_ok=True)
         cluster_client.delete("Service", name, namespace)

@@ -22,19 +22,6 @@ def test_accepts_words_that_only_contain_one(text):
     assert list(style.uses("a.py", text, BANNED)) == []
 
 
-def test_reports_path_and_line():
-    (use,) = style.uses("a.py", "first\nthen it says so", BANNED)
-    assert (use.path, use.line, use.word) == ("a.py", 2, "says")
-
-
-def test_an_exception_covers_one_word_of_one_file():
-    use = style.Use("a.py", 1, "Nobody", "the user Nobody")
-    assert style.Allowed("a.py", "nobody").covers(use)
-    assert style.Allowed("a.py", "*").covers(use)
-    assert not style.Allowed("b.py", "nobody").covers(use)
-    assert not style.Allowed("a.py", "said").covers(use)
-
-
 def test_fails_on_a_banned_word_and_on_an_unused_exception(tmp_path, monkeypatch, capsys):
     (tmp_path / "page.md").write_text("This says it all.\n")
     (tmp_path / "banned_words.txt").write_text("says\n")

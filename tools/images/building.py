@@ -172,7 +172,7 @@ class Docker:
 
 def builder(provider: str | None = None) -> Builder:
     """Return the builder for a provider of localcluster; without one, buildah where it is installed, else Docker."""
-    if provider == "local" or (provider != "kind" and shutil.which("buildah")):
+    if provider in ("local", "nodes") or (provider != "kind" and shutil.which("buildah")):
         return Buildah()
     return Docker(on_debian=os.environ.get(BASE_VARIABLE) == DEBIAN)
 

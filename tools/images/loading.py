@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tools.images import building, definitions, front_end, wheels
-from tools.localcluster import go_binaries, running
+from tools.localcluster import go_binaries, remembered, running
 from tools.localcluster.host import debian_packages
 from tools.localcluster.image_archives import Archive
 
@@ -29,7 +29,7 @@ def prepare(builder: building.Builder) -> None:
 
 def load() -> dict[str, str]:
     """Build what has changed, load it into the cluster that is up, and return image name -> reference."""
-    provider, name = running.provider(), running.name()
+    provider, name = running.provider(), remembered.name()
     archives = build(name)
     provider.load(archives)
     return {archive.name: archive.reference for archive in archives}

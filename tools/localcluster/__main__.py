@@ -1,6 +1,6 @@
-"""Start, show, fill and end a one-node Kubernetes cluster.
+"""Start, show, fill and end a Kubernetes cluster.
 
-    python -m tools.localcluster up [--provider local|kind|existing] [--fake-nodes N]
+    python -m tools.localcluster up [--provider local|kind|existing|nodes] [--nodes N] [--fake-nodes N]
     eval "$(python -m tools.localcluster env)" && kubectl get nodes
 
 Results go to stdout, progress to stderr. The exit code is 1 after a problem, which is reported in one line.
@@ -14,25 +14,26 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.localcluster import errors, fake_nodes, go_binaries, image_archives, progress, running
+from tools.localcluster import errors, fake_nodes, go_binaries, image_archives, progress, remembered, running
 from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.providers.nodes import Nodes
 from tools.localcluster.providers.registry import PROVIDERS
 
 
 def up(arguments: argparse.Namespace) -> int:
     """Start a cluster, or repair the one that is up."""
-    already = running.name()
+    already = remembered.name()
     name = arguments.provider or already or running.default_name()
     if already is not None and name != already:
         raise ClusterProblem(f"a {already} cluster is up; end it first: python -m tools.localcluster down")
     progress.report(f"provider: {name}")
     provider = PROVIDERS[name]
-    running.remember(name)
+    remembered.remember(name)
     try:
-        cluster = provider.up()
+        cluster = provider.up() if arguments.nodes is None else _several(name).up(arguments.nodes)
     except ClusterProblem:
         if not provider.exists():
-            running.forget()
+            remembered.forget()
         raise
     if arguments.fake_nodes is not None:
         fake_nodes.set_count(cluster, arguments.fake_nodes)
@@ -41,15 +42,22 @@ def up(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _several(name: str) -> Nodes:
+    provider = PROVIDERS[name]
+    if not isinstance(provider, Nodes):
+        raise ClusterProblem(f"--nodes: a {name} cluster has the nodes that it has; want --provider nodes")
+    return provider
+
+
 def down(_: argparse.Namespace) -> int:
     """End the cluster and list what could not be removed."""
-    name = running.name()
+    name = remembered.name()
     if name is None:
         progress.report("no cluster is up")
         return 0
     fake_nodes.stop_heartbeats()
     remaining = PROVIDERS[name].down()
-    running.forget()
+    remembered.forget()
     for line in remaining:
         print(f"left over: {line}")
     progress.report("left over: see above" if remaining else "nothing is left over")
@@ -68,6 +76,13 @@ def env(_: argparse.Namespace) -> int:
     """Print exports for a shell."""
     for name, value in running.cluster().environment.items():
         print(f"export {name}={shlex.quote(value)}")
+    return 0
+
+
+def shell(arguments: argparse.Namespace) -> int:
+    """Run a script on a node: the further words, or what stdin holds."""
+    script = " ".join(arguments.words) or sys.stdin.read()
+    print(running.provider().shell(arguments.node, script), end="")
     return 0
 
 
@@ -99,6 +114,7 @@ def parser() -> argparse.ArgumentParser:
 
     starting = verbs.add_parser("up", help="start a cluster, or repair the one that is up")
     starting.add_argument("--provider", choices=list(PROVIDERS), help="default: kind where Docker runs, else local")
+    starting.add_argument("--nodes", type=int, metavar="N", help="number of nodes, with --provider nodes (default: 2)")
     starting.add_argument("--fake-nodes", type=int, metavar="N", help="add N tainted nodes without a machine")
     starting.set_defaults(act=up)
     for verb, act, text in (
@@ -107,6 +123,12 @@ def parser() -> argparse.ArgumentParser:
         ("env", env, "print exports of KUBECONFIG and PATH for a shell"),
     ):
         verbs.add_parser(verb, help=text).set_defaults(act=act)
+    entering = verbs.add_parser(
+        "sh", help="run a shell script on a node, and print its output; without words that of stdin"
+    )
+    entering.add_argument("node", metavar="NODE")
+    entering.add_argument("words", nargs=argparse.REMAINDER, metavar="WORD")
+    entering.set_defaults(act=shell)
     loading = verbs.add_parser("load", help="load images from docker-archives (`docker save`) onto the nodes")
     loading.add_argument("files", type=Path, nargs="+", metavar="FILE")
     loading.set_defaults(act=load)

@@ -18,7 +18,8 @@ from tools.localcluster.layout import FAKE_NODE_LABEL
 class Cluster:
     """Access to a running cluster.
 
-    audit_log: the apiserver's, one JSON event per line, or None where the provider has none.
+    audit_log: the apiserver's, one JSON event per line, or None where the provider has none. service_names: the folder
+    of the name server's files, or None where the cluster has a name server that follows its Services.
     """
 
     provider: str
@@ -26,6 +27,7 @@ class Cluster:
     kubectl: Path
     helm: Path
     audit_log: Path | None = None
+    service_names: Path | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -50,10 +52,12 @@ class Cluster:
         return [node["metadata"]["name"] for node in listed]
 
 
-def reach(provider: str, kubeconfig: Path, audit_log: Path | None = None) -> Cluster:
+def reach(provider: str, kubeconfig: Path, audit_log: Path | None = None, service_names: Path | None = None) -> Cluster:
     """Return a Cluster, with kubectl and helm found or built. Raises ClusterProblem when the kubeconfig is missing."""
     if not kubeconfig.exists():
         raise ClusterProblem(
             f"{kubeconfig}: no such kubeconfig; start a cluster with `python -m tools.localcluster up`"
         )
-    return Cluster(provider, kubeconfig, go_binaries.client("kubectl"), go_binaries.client("helm"), audit_log)
+    return Cluster(
+        provider, kubeconfig, go_binaries.client("kubectl"), go_binaries.client("helm"), audit_log, service_names
+    )

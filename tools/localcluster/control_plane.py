@@ -38,7 +38,7 @@ def _make_members(places: Layout) -> None:
     certificates.make_authority(places.certificates)
     certificates.make_token_keys(places.certificates)
     addresses = (
-        "127.0.0.1", layout.HOST_ADDRESS, layout.APISERVER_SERVICE_ADDRESS,
+        "127.0.0.1", places.addresses.apiserver_host, places.addresses.apiserver_service,
         "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
     )  # fmt: skip
     server = places.addresses.apiserver
@@ -125,7 +125,7 @@ def kube_apiserver(places: Layout, binaries: Path, **more_flags: object) -> Prog
         authorization_mode="Node,RBAC",
         enable_admission_plugins="NodeRestriction",
         etcd_servers=places.addresses.etcd,
-        service_cluster_ip_range=layout.SERVICE_SUBNET,
+        service_cluster_ip_range=places.addresses.services,
         service_account_issuer="https://kubernetes.default.svc",
         service_account_key_file=keys / "sa.pub",
         service_account_signing_key_file=keys / "sa.key",

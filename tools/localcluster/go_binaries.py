@@ -14,13 +14,15 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.localcluster import content_cache, progress
+from tools.localcluster import content_cache, progress, remembered
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
 
 MODULE = Path(__file__).parent / "go"
 VERSION_VARIABLE = "KUBERNETES_VERSION"
-"""Environment variable: the version of Kubernetes, such as 1.36, where it is not that of `go/go.mod`."""
+"""Environment variable: the version of Kubernetes, such as 1.36, where it is not that of the cluster that is up."""
+VERSIONS = {"nodes": "1.36"}
+"""Provider -> the version of its clusters, where it is not that of `go/go.mod`."""
 
 PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
@@ -36,22 +38,23 @@ CLIENTS = ("kubectl", "helm")
 
 
 def everything() -> Path:
-    """Return the folder with all programs of the local cluster, of the version that the environment names.
+    """Return the folder with all programs of a cluster: of the version that the environment names, or that is up.
 
     etcd and helm do not depend on that version. Raises ClusterProblem for a version without a module.
     """
-    usual, module = _folder(tuple(PACKAGES)), _module()
+    module = _module()
     if module == MODULE:
-        return usual
+        return _folder(tuple(PACKAGES))
     flags = linker_flags((module / "go.mod").read_text())
     names = [name for name, package in PACKAGES.items() if package.startswith("k8s.io/kubernetes/")]
+    others = _folder(tuple(name for name in PACKAGES if name not in names))
 
     def build(folder: Path) -> None:
-        _build([PACKAGES[name] for name in names], flags, module, folder)
-        for name in PACKAGES.keys() - set(names):
-            shutil.copy(usual / name, folder)
+        build_into([PACKAGES[name] for name in names], flags, module, folder)
+        for program in others.iterdir():
+            shutil.copy(program, folder)
 
-    key = content_cache.digest(module / "go.mod", module / "go.sum", flags, usual.name)
+    key = content_cache.digest(module / "go.mod", module / "go.sum", flags, others.name)
     return content_cache.folder(f"go-{module.name}-all", key, build)
 
 
@@ -70,7 +73,7 @@ def _is_usual(version: str) -> bool:
 
 
 def _module() -> Path:
-    wanted = os.environ.get(VERSION_VARIABLE, "")
+    wanted = os.environ.get(VERSION_VARIABLE, "") or VERSIONS.get(remembered.name() or "", "")
     if not wanted or _is_usual(wanted):
         return MODULE
     if not (MODULE / wanted / "go.mod").is_file():
@@ -99,7 +102,7 @@ def program_of(package: str, module: Path, kind: str, flags: str = "-s -w") -> P
     """Return one program of another module, whose folder `module` pins it as a tool; `kind` names its cache."""
     name = package.rpartition("/")[2]
     key = content_cache.digest(module / "go.mod", module / "go.sum", package, *([] if flags == "-s -w" else [flags]))
-    return content_cache.folder(kind, key, lambda folder: _build([package], flags, module, folder)) / name
+    return content_cache.folder(kind, key, lambda folder: build_into([package], flags, module, folder)) / name
 
 
 def kubernetes_version(go_mod: str) -> str:
@@ -144,25 +147,26 @@ def _folder(names: Sequence[str], module: Path = MODULE, kind: str = "go") -> Pa
     key = content_cache.digest(module / "go.mod", module / "go.sum", flags, " ".join(names))
 
     def build(folder: Path) -> None:
-        _build([PACKAGES[name] for name in names], flags, module, folder)
+        build_into([PACKAGES[name] for name in names], flags, module, folder)
         if "etcd" in names:
             (folder / "server").rename(folder / "etcd")
 
     return content_cache.folder(kind, key, build)
 
 
-def _build(packages: Sequence[str], flags: str, module: Path, folder: Path) -> None:
+def build_into(packages: Sequence[str], flags: str, module: Path, folder: Path, *, c_tags: str = "") -> None:
+    """Build programs of a Go module into a folder; with `c_tags` their C too, with these tags."""
     if shutil.which("go") is None:
         raise ClusterProblem("go: no such program on PATH; building needs Go 1.24 or newer (https://go.dev/dl)")
-    environment = {"CGO_ENABLED": "0", "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()}
+    go_flags = f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()
+    environment = {"CGO_ENABLED": "1" if c_tags else "0", "GOFLAGS": go_flags}
     names = ", ".join(package.rpartition("/")[2] for package in packages)
     with progress.step("downloading Go modules"):
-        in_all = len(
-            commands.download(["go", "list", "-deps", *packages], environment=environment, folder=module).split()
-        )
+        words = ["go", "list", "-deps", "-tags", c_tags, *packages]
+        in_all = len(commands.download(words, environment=environment, folder=module).split())
     log = folder / "build.log"
     with progress.step(f"building {names}", so_far=lambda: f"({_lines(log)} of at most {in_all} Go packages)"):
-        argv = ["go", "build", "-v", "-trimpath", "-ldflags", flags, "-o", f"{folder}/", *packages]
+        argv = ["go", "build", "-v", "-trimpath", "-tags", c_tags, "-ldflags", flags, "-o", f"{folder}/", *packages]
         with log.open("w") as output:
             code = subprocess.call(argv, cwd=module, env={**os.environ, **environment}, stdout=output, stderr=output)
     if code != 0:

@@ -16,6 +16,8 @@ FAKE_NODE_LABEL = "koord-suite.io/fake"
 """Label of nodes without a machine, with every provider."""
 
 BRIDGE = "cni0"
+NODES_LINK = "koord-nodes"
+"""Link of this machine to the network of the provider `nodes`."""
 HOST_ADDRESS = "10.244.0.1"
 """Address of the bridge. The host, its pods and host-network pods all reach it; apiserver and kubelet listen only
 there, so that nothing is exposed to other machines.
@@ -29,7 +31,10 @@ CLUSTER_DOMAIN = "cluster.local"
 
 @dataclass(frozen=True)
 class ControlPlaneAddresses:
-    """Addresses of the control plane: the apiserver listens on `apiserver_host`, the other components on loopback."""
+    """Addresses of the control plane: the apiserver listens on `apiserver_host`, the other components on loopback.
+
+    services: the addresses of Services. apiserver_service: the address of the Service `kubernetes`.
+    """
 
     apiserver_host: str = HOST_ADDRESS
     apiserver_port: int = 6443
@@ -37,6 +42,8 @@ class ControlPlaneAddresses:
     etcd_peer_port: int = 2380
     controller_manager_port: int = 10257
     scheduler_port: int = 10259
+    services: str = SERVICE_SUBNET
+    apiserver_service: str = APISERVER_SERVICE_ADDRESS
 
     @property
     def apiserver(self) -> str:

@@ -55,7 +55,7 @@ def start_kubelet(program: Program, places: Layout) -> None:
 
 
 READY_CHECKS: dict[str, Callable[[Layout], bool]] = {
-    "dnsmasq": lambda _: _accepts(layout.HOST_ADDRESS, DNS_PORT),
+    "dnsmasq": lambda places: _accepts(places.addresses.apiserver_host, DNS_PORT),
     "containerd": lambda places: places.containerd_socket.exists() and commands.succeeds(ctr(places, "version")),
     "kubelet": lambda _: health.responds("http://127.0.0.1:10248/healthz"),
     "kube-proxy": lambda _: health.responds("http://127.0.0.1:10256/healthz"),
@@ -113,25 +113,32 @@ def pod_network(places: Layout) -> dict[str, object]:
 def kubelet_configuration(places: Layout) -> dict[str, object]:
     """Return the KubeletConfiguration. Allocatable is the machine's capacity less the eviction threshold."""
     return {
+        **kubelet_settings(places.addresses.apiserver_host, places.certificates / "ca.crt", places.containerd_socket),
+        "address": layout.HOST_ADDRESS,
+        "cgroupDriver": "cgroupfs",
+        "failCgroupV1": False,
+        "resolvConf": str(resolv_conf()),
+        "podLogsDir": str(places.state / "pod-logs"),
+        "volumePluginDir": str(places.state / "volume-plugins"),
+    }
+
+
+def kubelet_settings(name_server: str, authority: Path, containerd_socket: Path) -> dict[str, object]:
+    """Return what the KubeletConfigurations of all nodes have in common. The paths are those on the node."""
+    return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "address": layout.HOST_ADDRESS,
         "healthzBindAddress": "127.0.0.1",
-        "containerRuntimeEndpoint": f"unix://{places.containerd_socket}",
+        "containerRuntimeEndpoint": f"unix://{containerd_socket}",
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
-            "x509": {"clientCAFile": str(places.certificates / "ca.crt")},
+            "x509": {"clientCAFile": str(authority)},
         },
         "authorization": {"mode": "Webhook"},
-        "cgroupDriver": "cgroupfs",
-        "failCgroupV1": False,
         "failSwapOn": False,
-        "resolvConf": str(resolv_conf()),
-        "clusterDNS": [layout.HOST_ADDRESS],
+        "clusterDNS": [name_server],
         "clusterDomain": layout.CLUSTER_DOMAIN,
-        "podLogsDir": str(places.state / "pod-logs"),
-        "volumePluginDir": str(places.state / "volume-plugins"),
         # A full disk must not evict pods, and images that were loaded by hand must not be collected.
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
@@ -158,7 +165,7 @@ def name_server(places: Layout) -> Program:
         "--pid-file=",
         "--user=root",
         "--log-facility=-",
-        f"--listen-address={layout.HOST_ADDRESS}",
+        f"--listen-address={places.addresses.apiserver_host}",
         "--bind-interfaces",
         f"--local=/{layout.CLUSTER_DOMAIN}/",
         "--no-hosts",

@@ -7,13 +7,11 @@ running.provider().stop("kubelet")       # and start("kubelet")
 
 from __future__ import annotations
 
-from tools.localcluster import content_cache
+from tools.localcluster import remembered
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
 from tools.localcluster.providers.registry import PROVIDERS, Provider
-
-REMEMBERED = content_cache.ROOT / "cluster-provider"
 
 
 def default_name() -> str:
@@ -21,28 +19,12 @@ def default_name() -> str:
     return "kind" if commands.succeeds(["docker", "info"]) else "local"
 
 
-def remember(name: str) -> None:
-    """Record the provider for later commands."""
-    REMEMBERED.parent.mkdir(parents=True, exist_ok=True)
-    REMEMBERED.write_text(name + "\n")
-
-
-def forget() -> None:
-    """Record that no cluster is up."""
-    REMEMBERED.unlink(missing_ok=True)
-
-
-def name() -> str | None:
-    """Return the name of the provider whose cluster is up, or None."""
-    return REMEMBERED.read_text().strip() if REMEMBERED.exists() else None
-
-
 def provider() -> Provider:
     """Return the provider whose cluster is up. Raises ClusterProblem when there is none."""
-    remembered = name()
-    if remembered is None:
+    name = remembered.name()
+    if name is None:
         raise ClusterProblem("no cluster is up; start one with `python -m tools.localcluster up`")
-    return PROVIDERS[remembered]
+    return PROVIDERS[name]
 
 
 def cluster() -> Cluster:

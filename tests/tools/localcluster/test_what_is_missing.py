@@ -8,7 +8,7 @@ import pytest
 
 from tools.images import __main__ as images_command
 from tools.localcluster import __main__ as command_line
-from tools.localcluster import go_binaries, layout, running
+from tools.localcluster import go_binaries, layout, remembered
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands, debian_packages, ports
 from tools.localcluster.image_archives import Archive
@@ -75,20 +75,20 @@ NO_CLUSTER = "error: no cluster is up; start one with `python -m tools.localclus
 
 @pytest.mark.parametrize("verb", ["status", "env"])
 def test_without_a_cluster_a_command_reports_how_to_start_one(monkeypatch, tmp_path, capsys, verb):
-    monkeypatch.setattr(running, "REMEMBERED", tmp_path / "cluster-provider")
+    monkeypatch.setattr(remembered, "FILE", tmp_path / "cluster-provider")
     assert command_line.main([verb]) == 1
     assert capsys.readouterr().err == NO_CLUSTER
 
 
 def test_without_a_cluster_images_are_not_built(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(running, "REMEMBERED", tmp_path / "cluster-provider")
+    monkeypatch.setattr(remembered, "FILE", tmp_path / "cluster-provider")
     assert images_command.main(["load"]) == 1
     assert capsys.readouterr().err == NO_CLUSTER
 
 
 def test_another_provider_than_the_one_that_is_up_is_refused(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(running, "REMEMBERED", tmp_path / "cluster-provider")
-    running.remember("local")
+    monkeypatch.setattr(remembered, "FILE", tmp_path / "cluster-provider")
+    remembered.remember("local")
     assert command_line.main(["up", "--provider", "existing"]) == 1
     assert "a local cluster is up; end it first" in capsys.readouterr().err
 
@@ -98,12 +98,16 @@ def test_a_failing_program_is_reported_with_its_exit_code_and_last_errors():
         commands.run(["sh", "-c", "echo first >&2; echo no space left >&2; exit 3"])
 
 
-def test_the_version_is_that_of_the_main_module_or_the_one_that_the_environment_names(monkeypatch):
+def test_the_version_is_that_of_the_main_module_of_the_cluster_or_of_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setattr(remembered, "FILE", tmp_path / "cluster-provider")
+    monkeypatch.delenv(go_binaries.VERSION_VARIABLE, raising=False)
     usual = go_binaries.version()
+    remembered.remember("nodes")
+    assert go_binaries.version().startswith("v1.36.")
     monkeypatch.setenv(go_binaries.VERSION_VARIABLE, usual.removeprefix("v").rpartition(".")[0])
     assert go_binaries.version() == usual
-    monkeypatch.setenv(go_binaries.VERSION_VARIABLE, "1.36")
-    assert go_binaries.version().startswith("v1.36.")
+    monkeypatch.setenv(go_binaries.VERSION_VARIABLE, "1.37")
+    assert go_binaries.version().startswith("v1.37.")
 
 
 def test_a_version_without_a_module_is_named_with_those_there_are(monkeypatch):

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tools.localcluster.host import debian_packages, firewall, network
+from tools.localcluster.layout import NODES_LINK
 
 CGROUPS = Path("/sys/fs/cgroup")
 CGROUPS_WATCHED = ("kubepods*", "k8s.io*", "cri-containerd*")
@@ -112,14 +113,14 @@ def differences(before: Machine, after: Machine) -> list[str]:
     """Return one line for everything that is new or has another value.
 
     Files of a Debian package are not named: packages may be installed while the cluster is up. Neither are network
-    namespaces of other programs, nor their folder, which `ip netns` makes too, nor sockets on which a process listens
-    and their folders: the cluster's processes have ended, so that it is another program, as a Docker Engine that keeps
-    the sockets of its containers where the cluster's containerd does.
+    namespaces of other programs, nor their folder, which `ip netns` makes too, nor the link of the provider `nodes`,
+    nor sockets on which a process listens and their folders: the cluster's processes have ended, so that it is another
+    program, as a Docker Engine that keeps the sockets of its containers where the cluster's containerd does.
     """
     found = []
     for kind in ("mounts", "links", "cgroups", "folders"):
         new = set(getattr(after, kind)) - set(getattr(before, kind))
-        new = {name for name in new if not _is_network_namespace_of_others(Path(name))}
+        new = {name for name in new if not _is_network_namespace_of_others(Path(name)) and name != NODES_LINK}
         if kind == "folders":
             new -= debian_packages.contained(sorted(new))
             used = [Path(name) for name in new if _is_listened_on(Path(name))]

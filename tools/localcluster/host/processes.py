@@ -81,8 +81,11 @@ def stop(name: str, folder: Path, *, grace_seconds: float = GRACE_SECONDS) -> No
     _pid_file(name, folder).unlink(missing_ok=True)
 
 
-def end(processes: Iterable[psutil.Process], *, grace_seconds: float = GRACE_SECONDS) -> None:
-    """Send SIGTERM, wait, send SIGKILL, wait. A zombie counts as ended: it holds nothing, and its parent reaps it."""
+def end(processes: Iterable[psutil.Process], *, grace_seconds: float = GRACE_SECONDS) -> list[psutil.Process]:
+    """Send SIGTERM, wait, send SIGKILL, wait; return those that still live.
+
+    A zombie counts as ended: it holds nothing, and its parent reaps it.
+    """
     alive = [process for process in processes if _lives(process)]
     for sent, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 5.0)):
         for process in alive:
@@ -92,6 +95,7 @@ def end(processes: Iterable[psutil.Process], *, grace_seconds: float = GRACE_SEC
         while alive and time.monotonic() < give_up:
             time.sleep(0.02)
             alive = [process for process in alive if _lives(process)]
+    return alive
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -79,6 +79,10 @@ class Existing:
             f"the address of this machine for pods of an existing cluster is unknown; set {HOST_ADDRESS_VARIABLE}"
         )
 
+    def shell(self, name: str, script: str) -> str:
+        """Raise ClusterProblem: this provider has no access to the nodes."""
+        raise ClusterProblem(f"cannot run `{script}` on node {name} of an existing cluster; use another provider")
+
     def stop(self, component: str) -> None:
         """Raise ClusterProblem: this provider does not control components."""
         raise ClusterProblem(f"cannot stop {component} of an existing cluster; use --provider local or kind")

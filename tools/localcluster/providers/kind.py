@@ -89,6 +89,10 @@ class Kind:
             f"docker network {NETWORK} has no IPv4 gateway; want one, at which pods reach this machine"
         )
 
+    def shell(self, name: str, script: str) -> str:
+        """Run a script in the container that is the node."""
+        return commands.run(["docker", "exec", name, "sh", "-c", script])
+
     def stop(self, component: str) -> None:
         """Stop the kubelet, the only component that is a service of the node."""
         self._kubelet("stop", component)

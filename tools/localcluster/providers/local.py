@@ -50,7 +50,7 @@ class Local:
         """Build what is missing, then start the control plane and the node."""
         require_root_on_linux()
         places = self.places
-        with _alone(places):
+        with alone(places):
             self._require_free_ports()
             self._require_its_version()
             debian_packages.ensure()
@@ -78,7 +78,7 @@ class Local:
             shutil.rmtree(places.state, ignore_errors=True)
             progress.report("no local cluster: nothing to end")
             return []
-        with _alone(places):
+        with alone(places):
             before = leftovers.Machine.from_json(places.machine_before.read_text())
             self._end_pods()
             for name in STOP_ORDER:
@@ -108,7 +108,7 @@ class Local:
 
     def cluster(self) -> Cluster:
         """Return access by the administrator's kubeconfig."""
-        return access.reach("local", self.places.kubeconfig, self.places.audit_log)
+        return access.reach("local", self.places.kubeconfig, self.places.audit_log, self.places.service_names)
 
     def load(self, archives: Sequence[Archive]) -> None:
         """Import each archive into containerd, under its reference and under the tag `dev`."""
@@ -118,6 +118,12 @@ class Local:
     def host_address(self) -> str:
         """Return the address of the bridge."""
         return layout.HOST_ADDRESS
+
+    def shell(self, name: str, script: str) -> str:
+        """Run a script on this machine, which is the node."""
+        if name != layout.NODE_NAME:
+            raise ClusterProblem(f"{name}: no such node; there is {layout.NODE_NAME}")
+        return commands.run(["sh", "-c", script])
 
     def stop(self, component: str) -> None:
         """Stop the process of one component."""
@@ -220,7 +226,7 @@ def require_root_on_linux() -> None:
 
 
 @contextlib.contextmanager
-def _alone(places: Layout) -> Iterator[None]:
+def alone(places: Layout) -> Iterator[None]:
     """Hold the lock of `up` and `down`. Raises ClusterProblem while another command holds it."""
     content_cache.ROOT.mkdir(exist_ok=True)
     with Path(f"{places.state}.lock").open("a+") as lock:

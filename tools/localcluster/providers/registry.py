@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tools.localcluster.access import Cluster
 from tools.localcluster.image_archives import Archive
-from tools.localcluster.providers import existing, kind, local
+from tools.localcluster.providers import existing, kind, local, nodes
 
 
 class Provider(Protocol):
@@ -41,6 +41,10 @@ class Provider(Protocol):
         """Return the address at which pods reach this machine, and a program of it may listen."""
         ...
 
+    def shell(self, name: str, script: str) -> str:
+        """Run a shell script on a node and return what it prints."""
+        ...
+
     def stop(self, component: str) -> None:
         """Stop a component, for example `kubelet`."""
         ...
@@ -54,4 +58,5 @@ PROVIDERS: dict[str, Provider] = {
     "local": local.Local(),
     "kind": kind.Kind(),
     "existing": existing.Existing(),
+    "nodes": nodes.Nodes(),
 }
