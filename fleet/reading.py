@@ -96,8 +96,8 @@ class Reader:
         if config.namespace_quotas:
             await self.mid_quotas(None)
         refused = await self._recent_events("FailedCreate", lambda event: _OWN_RULE.search(event.message))
-        own = (namespace, OF_NODES)
-        lacking = await self._recent_events("MidEvictionNotAllowed", lambda event: event.metadata.namespace in own)
+        trusted = (namespace, OF_NODES)
+        lacking = await self._recent_events("MidEvictionNotAllowed", lambda event: event.metadata.namespace in trusted)
         read = (self.now, self.api.server, nodes, installed, tuple(self.unread), config.usage_limits, classes, pending)
         return FleetSnapshot(*read, refused, lacking, self.malformed_quotas)
 

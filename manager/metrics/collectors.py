@@ -117,17 +117,16 @@ class FleetEvaluationCollector(Collector):
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Combine the evaluations of all nodes."""
-        gauge = functools.partial(metric_families.gauge, labels=("predictor", "resource"))
         combined = evaluation_report.combined(self.reports()).items()
-        nodes = [(labels, fleet.nodes) for labels, fleet in combined]
-        text = "Nodes that report an evaluation of a predictor."
-        yield gauge("koord_manager_evaluation_nodes", text, series=nodes)
-        forecasts = [(labels, fleet.forecasts) for labels, fleet in combined]
-        text = "Forecasts of a predictor on all nodes; one counts half after 7 days."
-        yield gauge("koord_manager_evaluation_forecasts", text, series=forecasts)
-        violations = [(labels, fleet.violation_ratio) for labels, fleet in combined]
-        text = "Share of the forecasts of all nodes that usage exceeded."
-        yield gauge("koord_manager_evaluation_violations_ratio", text, series=violations)
-        savings = [(labels, fleet.savings_ratio) for labels, fleet in combined]
-        text = "Share of the Prod requests above the forecast peaks, over all nodes, weighted by forecasts."
-        yield gauge("koord_manager_evaluation_savings_ratio", text, series=savings)
+        for name, text, attribute in (
+            ("nodes", "Nodes that report an evaluation of a predictor.", "nodes"),
+            ("forecasts", "Forecasts of a predictor on all nodes; one counts half after 7 days.", "forecasts"),
+            ("violations_ratio", "Share of the forecasts of all nodes that usage exceeded.", "violation_ratio"),
+            (
+                "savings_ratio",
+                "Share of the Prod requests above the forecast peaks, over all nodes, weighted by forecasts.",
+                "savings_ratio",
+            ),
+        ):
+            series = [(labels, getattr(fleet, attribute)) for labels, fleet in combined]
+            yield metric_families.gauge(f"koord_manager_evaluation_{name}", text, ("predictor", "resource"), series)

@@ -125,8 +125,8 @@ def kept_closed(target: Target, requested: Mapping[str, int], closed: Closed) ->
 def _last_values(published: PublishedMid, written: MidStatus | None) -> dict[str, int | None]:
     """Return what the manager itself wrote, whatever another client made of it; what is published where it did not."""
     lines = written.resources if written else {}
-    own = {mid: line.published for mid, line in lines.items() if line.published is not None}
-    return {mid: own.get(mid, published.allocatable.get(mid)) for mid in names.MID_RESOURCES}
+    by_manager = {mid: line.published for mid, line in lines.items() if line.published is not None}
+    return {mid: by_manager.get(mid, published.allocatable.get(mid)) for mid in names.MID_RESOURCES}
 
 
 _REASON_OF_SOURCE: Final[Mapping[str, Reason]] = {

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tools.localcluster import (
@@ -97,14 +97,7 @@ class Local:
 
     def status(self) -> Mapping[str, str]:
         """Return the state of each component."""
-        found = {}
-        checks = {**control_plane.READY_CHECKS, **node.READY_CHECKS}
-        for name in reversed(STOP_ORDER):
-            if processes.find(name, self.places.processes) is None:
-                found[name] = "not running"
-            else:
-                found[name] = "ok" if checks[name](self.places) else "running, but not ready"
-        return found
+        return component_states(reversed(STOP_ORDER), self.places)
 
     def cluster(self) -> Cluster:
         """Return access by the administrator's kubeconfig."""
@@ -235,3 +228,15 @@ def alone(places: Layout) -> Iterator[None]:
         except BlockingIOError as taken:
             raise ClusterProblem(f"another `up` or `down` holds {lock.name}; wait for it to end") from taken
         yield
+
+
+def component_states(names: Iterable[str], places: Layout) -> dict[str, str]:
+    """Return the state of each component that runs as a process of this machine, in words."""
+    states = {}
+    checks = {**control_plane.READY_CHECKS, **node.READY_CHECKS}
+    for name in names:
+        if processes.find(name, places.processes) is None:
+            states[name] = "not running"
+        else:
+            states[name] = "ok" if checks[name](places) else "running, but not ready"
+    return states

@@ -119,18 +119,12 @@ class Nodes:
 
     def status(self) -> Mapping[str, str]:
         """Return the state of each component and of each node."""
-        found = {}
-        checks = {**control_plane.READY_CHECKS, **node.READY_CHECKS}
-        for name in ON_THE_HOST:
-            if processes.find(name, self.places.processes) is None:
-                found[name] = "not running"
-            else:
-                found[name] = "ok" if checks[name](self.places) else "running, but not ready"
-        ready = self._ready() if found["kube-apiserver"] == "ok" else set()
+        states = local.component_states(ON_THE_HOST, self.places)
+        ready = self._ready() if states["kube-apiserver"] == "ok" else set()
         for machine in self._machines():
             state = "ok" if machine.name in ready else "running, but not Ready"
-            found[machine.name] = state if self._process(machine) else "not running"
-        return found
+            states[machine.name] = state if self._process(machine) else "not running"
+        return states
 
     def cluster(self) -> Cluster:
         """Return access by the administrator's kubeconfig."""
