@@ -119,14 +119,22 @@ class FleetEvaluationCollector(Collector):
         """Combine the evaluations of all nodes."""
         combined = evaluation_report.combined(self.reports()).items()
         for name, text, attribute in (
-            ("nodes", "Nodes that report an evaluation of a predictor.", "nodes"),
-            ("forecasts", "Forecasts of a predictor on all nodes; one counts half after 7 days.", "forecasts"),
-            ("violations_ratio", "Share of the forecasts of all nodes that usage exceeded.", "violation_ratio"),
+            ("koord_manager_evaluation_nodes", "Nodes that report an evaluation of a predictor.", "nodes"),
             (
-                "savings_ratio",
+                "koord_manager_evaluation_forecasts",
+                "Forecasts of a predictor on all nodes; one counts half after 7 days.",
+                "forecasts",
+            ),
+            (
+                "koord_manager_evaluation_violations_ratio",
+                "Share of the forecasts of all nodes that usage exceeded.",
+                "violation_ratio",
+            ),
+            (
+                "koord_manager_evaluation_savings_ratio",
                 "Share of the Prod requests above the forecast peaks, over all nodes, weighted by forecasts.",
                 "savings_ratio",
             ),
         ):
             series = [(labels, getattr(fleet, attribute)) for labels, fleet in combined]
-            yield metric_families.gauge(f"koord_manager_evaluation_{name}", text, ("predictor", "resource"), series)
+            yield metric_families.gauge(name, text, ("predictor", "resource"), series)

@@ -46,6 +46,7 @@ async def test_its_own_objects_are_no_obstacle(server):
     assert lines["OtherKoordinator"][0] == "passed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["nameOverride=", "nameOverride=acme", "commonLabels.team=a"])
 async def test_what_the_chart_installs_and_keeps_is_no_obstacle(server, setting):
     rendered = chart.render(setting)
