@@ -199,6 +199,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "KoordNoManagerLeads": "Leader",
     "KoordAdmissionDown": "AdmissionReady",
     "KoordConfigurationRefused": "ColocationConfigRejected",
+    "KoordConfigurationAbsent": "ColocationConfigAbsent",
     "KoordNodesMisconfigured": "NodeStrategyIgnored",
     "KoordMidWithdrawn": _BY_REASON,
     "KoordMidFrozen": _BY_REASON,
@@ -214,5 +215,6 @@ FINDINGS: Final[Mapping[str, str]] = {
     "KoordSourceUnreadable": "SourceDegraded",
     "KoordSuppressionFails": "SuppressionDegraded",
     "KoordSchedulerReportsOld": "Reports",
+    "KoordMidQuotaMalformed": "MidQuotaMalformed",
 }
 """Code of the finding (docs/operations/findings.md) that an alert is about; the others are about a metric only."""

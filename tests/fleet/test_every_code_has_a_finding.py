@@ -62,11 +62,17 @@ def test_reasons_have_the_words_of_the_status_annotation():
 def test_every_finding_of_an_alert_exists():
     by_reason = "{{ $labels.reason }}"
     assert {code for code in alerts.FINDINGS.values() if code != by_reason} <= KINDS.keys()
-    found = {alert.name: alert.expression for alert in alerts.ALERTS}
-    assert alerts.FINDINGS.keys() <= found.keys()
+    expressions = {alert.name: alert.expression for alert in alerts.ALERTS}
+    assert alerts.FINDINGS.keys() <= expressions.keys()
     for name in (name for name, code in alerts.FINDINGS.items() if code == by_reason):
-        reasons = re.search(r'reason=~"([\w|]+)"', found[name])[1].split("|")
+        reasons = re.search(r'reason=~"([\w|]+)"', expressions[name])[1].split("|")
         assert set(reasons) <= KINDS.keys()
+
+
+def test_an_alert_with_the_name_of_a_finding_is_about_it():
+    parts = {alert.name.removeprefix("Koord").removeprefix("Configuration"): alert.name for alert in alerts.ALERTS}
+    codes = {code.removeprefix("ColocationConfig"): code for code in KINDS}
+    assert {parts[name]: codes[name] for name in parts.keys() & codes.keys()}.items() <= alerts.FINDINGS.items()
 
 
 def test_every_code_has_a_section():
