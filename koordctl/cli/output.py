@@ -3,6 +3,9 @@
 Names, messages and annotations are written by tenants and agents: characters that are not printable are escaped. JSON
 and YAML are ASCII. Where the output is no terminal, a table is as wide as its content. A colour is never alone: the
 row has a sign and a word as well.
+
+Tables are not drawn by rich: 200 rows of 15 columns take 7 ms here and 228 ms there, its import 95 ms of CPU more, and
+it breaks words, or cuts cells off, where a terminal is narrow.
 """
 
 from __future__ import annotations
