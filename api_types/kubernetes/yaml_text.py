@@ -76,6 +76,14 @@ def load_all(text: str) -> Iterator[Any]:
         loader.dispose()
 
 
+def load_items(text: str) -> Iterator[Any]:
+    """Yield the objects of a manifest, those of a List one by one. Raises yaml.YAMLError, TooManyAliases included."""
+    for value in load_all(text):
+        is_list = isinstance(value, dict) and str(value.get("kind")).endswith("List")
+        items = value.get("items") if is_list else None
+        yield from items if items and isinstance(items, list) else [value]
+
+
 def load(text: str) -> Any:
     """Return the value of the one document of a text, None for an empty one. Raises yaml.YAMLError."""
     values = list(load_all(text))

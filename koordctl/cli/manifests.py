@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -36,7 +34,7 @@ def read_document(file: str) -> str:
 def _document(file: str) -> str:
     text = read(file)
     try:
-        manifests = list(_objects(text))
+        manifests = [manifest for manifest in yaml_text.load_items(text) if isinstance(manifest, dict)]
     except yaml_text.TooManyAliases as error:
         raise command.WrongUsage(f"{file}: {error}") from error
     except yaml.YAMLError:
@@ -53,11 +51,3 @@ def _document(file: str) -> str:
 def evaluate(file: str) -> evaluation.ConfigOutcome:
     """Evaluate the document of a file as the manager does with the first one. Raises WrongUsage."""
     return evaluation.evaluate(None, {names.COLOCATION_CONFIG_KEY: read_document(file)}, exists=True)
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a YAML or JSON text, those of a List one by one. Raises yaml.YAMLError."""
-    for document in yaml_text.load_all(text):
-        if isinstance(document, dict):
-            items = document.get("items") if str(document.get("kind", "")).endswith("List") else None
-            yield from (item for item in (items or [document]) if isinstance(item, dict))

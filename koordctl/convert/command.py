@@ -16,10 +16,10 @@ from click import Argument, Choice, Option
 from api_types.mid_pods import policy, template
 from api_types.mid_pods.resources import RulesRefused
 from koordctl.cli import flags, output
+from koordctl.cli.answer import FINE, NOTHING, WRONG_USAGE
 from koordctl.convert import objects, yaml_edit
 from koordctl.convert.objects import Options
 
-FINE, REFUSED, WRONG_USAGE = 0, 1, 2
 STDIN: Final = "-"
 _LONGEST_MESSAGE: Final = 2_000
 
@@ -67,7 +67,7 @@ def run(options: Namespace) -> int:
     for text in refusals:
         _warn(text)
     if refusals:
-        return _fail("nothing was written", REFUSED)
+        return _fail("nothing was written", NOTHING)
     _write(_diff(results), sys.stdout if options.diff else sys.stderr)
     if options.in_place:
         written: list[str] = []

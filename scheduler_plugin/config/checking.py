@@ -21,8 +21,6 @@ _LEAST_USED: Final = (
     "plugins.score: LoadAwareScheduling scores beside TargetLoadPacking, want it in plugins.score.disabled: it prefers "
     "the least used node"
 )
-
-
 _WORDS: Final = frozenset((kube_scheduler.KIND, "profiles", "extenders", "plugins", "pluginConfig"))
 """Words of which a configuration has one."""
 
@@ -48,44 +46,41 @@ def documents(text: str) -> list[tuple[str, Any]]:
     Other objects of a manifest are recognised by their kind and left alone. Of the texts in ConfigMaps, those with a
     word of a configuration are checked, or all if none has one.
     """
-    found: list[tuple[str, Any]] = []
-    unlike: list[tuple[str, Any]] = []
+    candidates: list[tuple[str, Any]] = []
     for content in _contents(text):
         if _kind(content) == "ConfigMap":
             data = content.get("data") or {}
             if not isinstance(data, dict):
                 raise NotADocument(f"is a ConfigMap with data that is {type(data).__name__}, want an object of strings")
             for key, inner in data.items():
-                _add(f"data[{key}]", str(inner), found, unlike)
+                candidates += [(f"data[{key}]", item) for item in _stored(str(inner))]
         elif _kind(content) in ("", kube_scheduler.KIND):
-            found.append(("", content))
-    if not (found or unlike):
+            candidates.append(("", content))
+    if not candidates:
         raise NotADocument("has no configuration: want pluginConfig, plugins or profiles, or a ConfigMap with one")
-    return found or unlike
+    return [(where, content) for where, content in candidates if not where or _has_word(content)] or candidates
 
 
-def _add(where: str, text: str, found: list[tuple[str, Any]], unlike: list[tuple[str, Any]]) -> None:
+def _stored(text: str) -> list[Any]:
+    """Return the contents of a text in a ConfigMap that may be a configuration. Raises NotADocument."""
     try:
-        contents = list(_contents(text))
+        return [content for content in _contents(text) if _has_word(content) or _kind(content) == ""]
     except NotADocument:
         if any(word in text for word in _WORDS):
             raise
-        return
-    for content in contents:
-        is_like = isinstance(content, dict) and (_kind(content) == kube_scheduler.KIND or content.keys() & _WORDS)
-        if is_like or _kind(content) == "":
-            (found if is_like else unlike).append((where, content))
+        return []
 
 
 def _contents(text: str) -> Iterator[Any]:
     """Yield the objects of a text, those of a List one by one. Raises NotADocument."""
     try:
-        contents = [loader.as_json(document) for document in yaml_text.load_all(text) if document is not None]
+        yield from (loader.as_json(content) for content in yaml_text.load_items(text) if content is not None)
     except yaml.YAMLError as error:
         raise NotADocument(f"is not YAML: {error}") from error
-    for content in contents:
-        items = content.get("items") if _kind(content).endswith("List") else None
-        yield from items if isinstance(items, list) else [content]
+
+
+def _has_word(content: Any) -> bool:
+    return isinstance(content, dict) and (_kind(content) == kube_scheduler.KIND or not _WORDS.isdisjoint(content))
 
 
 def _kind(content: Any) -> str:

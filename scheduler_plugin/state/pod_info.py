@@ -51,7 +51,7 @@ class PodResources(NamedTuple):
 
 NOTHING = PodAmounts(0, 0)
 UNKNOWN_MID: Final = vectors.LARGEST + 1
-"""A Mid amount that cannot be read: no node and no quota has so much, and it does not count for other pods."""
+"""A Mid amount that cannot be read: no node and no quota has so much. On its node it does not count for others."""
 _MOST_CONTAINERS: Final = 64
 """Containers that are kept one by one: thousands fit into a pod, and the resources of thousands of pods are cached."""
 
