@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import datetime as dt
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final, TypeVar
 
 from api_types import names
@@ -73,12 +73,13 @@ class Reader:
         """Problem of the annotation mid-quota of each namespace where it is malformed."""
 
     @contextlib.contextmanager
-    def attempt(self, what: str, *, is_optional: bool = False) -> Iterator[None]:
+    def attempt(self, what: str, *, is_optional: bool = False, notes_rights: bool = True) -> Iterator[None]:
         """Note objects that are not there, unless optional, or not to be read by the caller, and continue."""
         try:
             yield
         except errors.Forbidden as error:
-            self.unread.append(Unread(what, str(error), is_right=True))
+            if notes_rights:
+                self.unread.append(Unread(what, str(error), is_right=True))
         except (errors.NotFound, errors.UnknownResource) as error:
             if not is_optional:
                 self.unread.append(Unread(what, str(error)))
@@ -92,7 +93,7 @@ class Reader:
         with self.attempt("pods"):
             selector = "status.phase=Pending"
             pending = (await objects.list_all(self.api, resources.PODS, field_selector=selector, decode=Pod)).items
-        config = await Reader(self.api, self.now).scheduler_config(namespace)  # without a note where it is not there
+        config = await self.scheduler_config(namespace, notes_rights=False)
         if config.namespace_quotas:
             await self.mid_quotas(None)
         refused = await self._recent_events("FailedCreate", lambda event: _OWN_RULE.search(event.message))
@@ -200,17 +201,13 @@ class Reader:
         quotas = await self.mid_quotas(namespace, config.default_quota) if config.namespace_quotas else {}
         return tuple(sums.states(quotas, config.default_quota))
 
-    async def scheduler_config(self, suite_namespace: str) -> SchedulerConfig:
+    async def scheduler_config(self, suite_namespace: str, *, notes_rights: bool = True) -> SchedulerConfig:
         """Read the configuration of the scheduler plugin: the first ConfigMap that there is."""
         for name in scheduler_config.CONFIG_MAPS:
-            config_map = await self._config_map(suite_namespace, name, is_optional=True)
+            config_map = await self._config_map(suite_namespace, name, is_optional=True, notes_rights=notes_rights)
             if config_map is not None:
                 return scheduler_config.read((config_map.data or {}).get(scheduler_config.KEY, ""))
         return SchedulerConfig()
-
-    async def usage_limits(self, suite_namespace: str) -> Mapping[str, float]:
-        """Read the usage above which the scheduler places no pod; empty, without a note, where it is not known."""
-        return (await Reader(self.api, self.now).scheduler_config(suite_namespace)).usage_limits
 
     async def _recent_events(self, reason: str, is_own: Callable[[wire.WireEvent], object]) -> list[wire.WireEvent]:
         """Read the newest of the recent Events about each object, the newest first."""
@@ -320,8 +317,8 @@ class Reader:
         before = evaluation.restore(stored.data if stored else None)
         return evaluation.evaluate(before, current.data if current else None, exists=current is not None)
 
-    async def _config_map(self, namespace: str, name: str, *, is_optional: bool = False) -> store.ConfigMap | None:
-        with self.attempt(f"configmaps/{name}", is_optional=is_optional):
+    async def _config_map(self, namespace: str, name: str, **attempt: bool) -> store.ConfigMap | None:
+        with self.attempt(f"configmaps/{name}", **attempt):
             return await objects.get(self.api, resources.CONFIG_MAPS, name, namespace=namespace, decode=store.ConfigMap)
         return None
 

@@ -27,7 +27,7 @@ from fleet.findings import ADMISSION, AGENT, LAST_GOOD_CONFIG, MANAGER, SCHEDULE
 from fleet.port_forward import Caller, CannotForward, PodPort
 from fleet.reading import WORKLOADS, Reader
 from koordctl.cli import command, flags, status
-from koordctl.cli.answer import FINE, NOT_READ, Answer, Column, Table
+from koordctl.cli.answer import Answer, Column, Table
 from koordctl.cli.command import ProgressLine
 from koordctl.cli.document import AnswerDocument, to_wire
 
@@ -317,8 +317,8 @@ async def _bundle(reader: Reader, options: Namespace) -> Answer:
         await BundleCollector(reader.api, archive, options.namespace, caller, progress.report).collect(config_maps)
         if not archive.names:
             raise command.NotRead("\n".join(command.notes(archive.missing)))
-        found = status.answer(await reader.snapshot(options.namespace))
-        archive.add("status.json", json.dumps(scrubbed_item(to_wire(found.data)), indent=1))
+        shown = status.answer(await reader.snapshot(options.namespace))
+        archive.add("status.json", json.dumps(scrubbed_item(to_wire(shown.data)), indent=1))
     return answer(path, archive)
 
 
@@ -336,5 +336,4 @@ def answer(path: Path, archive: Archive) -> Answer:
             f"wrote {path}: {len(parts)} parts, {data.bytes} bytes; secrets are taken out, check it all the same",
         ],
         notes=command.notes(archive.missing, "not in it"),
-        exit_code=FINE if parts else NOT_READ,
     )

@@ -19,7 +19,7 @@ from fleet.checks import CheckVerdict
 from fleet.finding_kinds import Category
 from fleet.reading import Reader
 from koordctl.check import installed, reading
-from koordctl.check import results as of
+from koordctl.check.results import answer, exit_code
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, Answer
 from koordctl.cli.command import ProgressLine
@@ -107,12 +107,12 @@ async def check(
                 raise
             waits_for = "the API server"
         else:
-            if of.exit_code(results, options.fail_on) == FINE or (remaining := deadline - monotonic()) <= 0:
+            if exit_code(results, options.fail_on) == FINE or (remaining := deadline - monotonic()) <= 0:
                 break
             waits_for = ", ".join(result.kind.code for result in results if result.is_bad(options.fail_on))
         report(f"waiting for {waits_for}: {remaining:.0f} s left")
         await sleep(min(_PAUSE_SECONDS, remaining))
-    return of.answer(results, options.namespace, options.fail_on)
+    return answer(results, options.namespace, options.fail_on)
 
 
 async def _once(api: session.Session, options: Namespace, now: dt.datetime, sleep: Sleep) -> list[CheckVerdict]:

@@ -90,7 +90,7 @@ def named(rights: Iterable[Right], namespace: str) -> str:
     for right in rights:
         what = str(right).removeprefix(f"{right.verb} ").replace("NAMESPACE", namespace)
         verbs.setdefault(what, []).append(right.verb)
-    return "; ".join(f"{', '.join(of)} {what}" for what, of in verbs.items())
+    return "; ".join(f"{', '.join(listed)} {what}" for what, listed in verbs.items())
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from koordctl.cli.document import AnswerDocument, Part
 
 PAGE: Final = "docs/operations/findings.md"
 """Page with a section for each code."""
-
-
 SIGNS: Final = {
     Verdict.FAILED: ERROR_SIGN,
     Verdict.WARNING: WARNING_SIGN,

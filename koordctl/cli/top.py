@@ -332,8 +332,11 @@ async def _rows(reader: Reader, options: Namespace, choice: RowChoice) -> Answer
     which = options.namespace, options.node, options.selector
     if options.what == "nodes":
         states = choice.select(_read_rows(await reader.nodes(options.selector), reader))
-        limits = await reader.usage_limits(options.suite_namespace) if options.output in ("table", "wide") else {}
-        return nodes(states, command.notes(reader.unread), limits.get("cpu"))
+        limit = None
+        if options.output in ("table", "wide"):
+            config = await reader.scheduler_config(options.suite_namespace, notes_rights=False)
+            limit = config.usage_limits.get("cpu")
+        return nodes(states, command.notes(reader.unread), limit)
     if options.what == "pods":
         running = choice.select(_read_rows(await reader.pods(*which), reader))
         return pods(running, command.notes(reader.unread))

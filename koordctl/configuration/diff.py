@@ -271,11 +271,11 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-    subject, target = _wanted(options)
+    subject, target = _target(options)
     return command.run(options, lambda reader, options: compare(reader, options, subject, target))
 
 
-def _wanted(options: Namespace) -> tuple[str, Configuration]:
+def _target(options: Namespace) -> tuple[str, Configuration]:
     """Return the configuration to compare with, and its name. Raises WrongUsage."""
     if (options.file is None) == (options.preset is None):
         raise command.WrongUsage("want a FILE or --preset, and not both")

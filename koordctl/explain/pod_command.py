@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http
+import itertools
 import json
 import urllib.parse
 from argparse import Namespace
@@ -89,9 +90,9 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
     fitting: Sequence[room.Room] = ()
     if any(pod.INSUFFICIENT in (condition.message or "") for condition in conditions):
         with reader.attempt("nodes"):
-            limits = await reader.usage_limits(options.suite_namespace)
-            wanted = dict(zip(names.MID_RESOURCES, pod_state.read_requests(subject)[1], strict=True))
-            fitting = await rooms(reader.api, raw, room.nearest(wanted, nodes or (), limits))
+            config = await reader.scheduler_config(options.suite_namespace, notes_rights=False)
+            mid_requests = dict(zip(names.MID_RESOURCES, pod_state.read_requests(subject)[1], strict=True))
+            fitting = await rooms(reader.api, raw, room.nearest(mid_requests, nodes or (), config.usage_limits))
     explained = pod.ExplainedPod(
         subject,
         reader.now,
@@ -108,13 +109,13 @@ async def _explain(reader: Reader, options: Namespace) -> Answer:
 
 async def rooms(api: session.Session, raw: Mapping[str, Any], near: Iterable[NodeState]) -> Sequence[room.Room]:
     """Read the nodes that are nearest, with their pods; return what fits there. Raises errors.ApiServerError."""
-    found = []
-    for state, _ in zip(near, range(_MOST_READ), strict=False):
+    fitting = []
+    for state in itertools.islice(near, _MOST_READ):
         node = await objects.get(api, resources.NODES, state.name)
-        selector = f"spec.nodeName={state.name}"
-        on_node = await objects.list_all(api, resources.PODS, field_selector=selector)
-        found.append(room.room(raw, node, on_node.items, state))
-    return [made for made in found if made]
+        on_node = await objects.list_all(api, resources.PODS, field_selector=f"spec.nodeName={state.name}")
+        if claim := room.room(raw, node, on_node.items, state):
+            fitting.append(claim)
+    return fitting
 
 
 def _name(text: str, namespace: str) -> _Name:

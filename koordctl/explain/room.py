@@ -48,7 +48,7 @@ def room(pod: Document, node: Document, on_node: Iterable[Document], state: Node
     if state.closed or not _may_run(pod["spec"], node):
         return None
     try:
-        wanted = pods.requests(msgspec.convert(pod["spec"], pods.PodSpec)) | {_PODS: 1}
+        requests = pods.requests(msgspec.convert(pod["spec"], pods.PodSpec)) | {_PODS: 1}
         free = pods.units((node.get("status") or {}).get("allocatable"))
         bound = [other for other in on_node if (other.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
         if any((other["spec"].get("affinity") or {}).get("podAntiAffinity") for other in bound):
@@ -60,7 +60,7 @@ def room(pod: Document, node: Document, on_node: Iterable[Document], state: Node
         return None
     for mid, lack in state.short.items():  # the Mid guard admits by what is calculated
         free[mid] = min(free.get(mid, 0), -lack)
-    short = {name: free.get(name, 0) for name, amount in wanted.items() if 0 < amount > free.get(name, 0)}
+    short = {name: free.get(name, 0) for name, amount in requests.items() if 0 < amount > free.get(name, 0)}
     at_most = {name: amount - amount % _MIB if "memory" in name else amount for name, amount in short.items()}
     return Room(node["metadata"]["name"], at_most) if at_most and min(at_most.values()) > 0 else None
 
@@ -104,7 +104,7 @@ def nearest(
 
     def missing(node: NodeState) -> float:
         left = dict(zip(names.MID_RESOURCES, node.mid.minus(node.mid_requests), strict=True))
-        return max(((wanted - (left[name] or 0)) / wanted for name, wanted in mid.items() if wanted), default=0.0)
+        return max(((amount - (left[name] or 0)) / amount for name, amount in mid.items() if amount), default=0.0)
 
     cool = (node for node in nodes if node.has_node and not node.above(limits))
     yield from sorted(cool, key=lambda node: (missing(node), node.name))
