@@ -84,7 +84,6 @@ async def test_a_cluster_that_works_is_told_by_the_number_of_checks():
 NO_RIGHT = "in lab, x: not evicted; grant it"
 QUOTAS = cluster.listing(*({"metadata": {"name": name, "annotations": {"koordinator.sh/mid-quota": text}}}
                            for name, text in (("lab", "1"), ("shop", "{}"))))  # fmt: skip
-OFF = json.dumps({"enable": False})
 OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 0, "ephemeral-storage": 9}}'}
 
 

@@ -33,10 +33,6 @@ LATE_SECONDS = 60
 """Longest time of a withdrawal."""
 
 
-class Violation(Exception):
-    """An invariant that did not hold."""
-
-
 class Invariants:
     """Watches the writes of a run; `check` judges its present state."""
 

@@ -37,7 +37,6 @@ CPU_PERCENT = {"packed": 35, "calm": 5, "hot": 60}
 MINUTES, STEP_SECONDS = 20, 15
 SECRET, KEY = "prometheus-token", "token"
 FIRST, SECOND = "first-secret-token", "second-secret-token"
-CONFIGURATION = "/etc/koord-scheduler/scheduler-plugin.yaml"
 READ_PAGE = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:10263/debug/config').read().decode())"
 ROTATION_SECONDS = 240.0
 """Time until the kubelet has renewed a mounted Secret, which it checks about once a minute, and the next refresh."""

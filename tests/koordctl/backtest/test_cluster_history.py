@@ -162,7 +162,7 @@ def test_errors_name_the_fix(server, arguments, code, text):
     assert text in errors
 
 
-MIXED_START, MIXED_STEP, MIXED_STEPS, GIB = 1_700_006_400, 300, 288, 2**30
+MIXED_START, MIXED_STEP, MIXED_STEPS = 1_700_006_400, 300, 288
 MIXED_RANGE = TimeRange(MIXED_START, MIXED_STEP, MIXED_STEPS)
 SYSTEM_CORES, SYSTEM_BYTES = 0.75, 2 * GIB
 # name, uid, node, first and last step, cores, class, requests

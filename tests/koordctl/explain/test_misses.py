@@ -7,15 +7,9 @@ from fleet.node_state import Amounts, NodeState
 from koordctl.explain import pod
 
 GIB = 2**30
-
-
 MID = "node(s) newest prediction leaves too little Mid"
-
-
-WANTED = Amounts(11_000, 8 * GIB)
-
-
 HOT = "node(s) cpu usage exceed threshold"
+WANTED, NOTHING = Amounts(11_000, 8 * GIB), Amounts(None, None)
 
 
 def node(name, mid=10_000, requested=0, memory=8 * GIB):
@@ -94,12 +88,6 @@ def test_a_message_of_another_form_gives_no_reason(message):
     assert found(message) == []
 
 
-WANTED, NOTHING = Amounts(11_000, 8 * GIB), Amounts(None, None)
-
-
-OVERUSED = "node(s) usage exceed threshold"
-
-
 def of_scheduler(message, *nodes, wanted=WANTED):
     (group,) = pod.groups(message, [], {}, wanted, nodes)
     return group.nearest
@@ -117,7 +105,7 @@ def of_record(plugin, reason, inputs, estimate=None, wanted=NOTHING):
 
 
 def over_limit(*nodes, estimate=None):
-    return of_record("LoadAwareScheduling", OVERUSED, nodes, estimate)
+    return of_record("LoadAwareScheduling", HOT, nodes, estimate)
 
 
 def load(usage, allocatable, limit):

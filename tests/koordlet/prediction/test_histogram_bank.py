@@ -203,9 +203,6 @@ def test_a_percentile_of_cpu_errs_upwards_by_at_most_a_tenth(cores, ratio):
     assert exact * (1 - 1e-9) <= percentile(bank, ratio)[0] <= exact * 1.0501 + 0.0011
 
 
-ROW = np.array([0], np.intp)
-
-
 def add(moments, value, weight=1.0):
     moments.add(ROW, np.array([value]), START, weight)
 

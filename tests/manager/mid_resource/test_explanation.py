@@ -1,7 +1,5 @@
 """Sentences about the terms of a node's Mid resources."""
 
-import datetime as dt
-
 import msgspec
 import pytest
 
@@ -22,9 +20,6 @@ def test_every_term_of_the_annotation_has_a_sentence():
     written = MidStatus(time="", reason="", resources={names.MID_CPU: line})
     explained = explanation._terms(names.MID_CPU, written)
     assert {term.term for term in explained} == terms
-
-
-NOW = dt.datetime(2026, 11, 21, 12, 0, 0, 999_999, tzinfo=dt.UTC)
 
 
 def node(text):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from api_types import names
 from apiserver_client import session
 from apiserver_client.watching import WatchState
 from scheduler_plugin.state import mid_watches
@@ -17,7 +18,7 @@ from tests.scheduler_plugin import factories
 NAMESPACE = "koordinator-system"
 
 
-KEY = ("configmaps", mid_watches.CONFIG_MAP)
+KEY = ("configmaps", names.LAST_GOOD_CONFIG)
 
 
 def namespace(name, quota=None):
