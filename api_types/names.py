@@ -18,6 +18,8 @@ NODE_METRIC_SINGULAR: Final = "nodemetric"
 
 NAMESPACE: Final = "koordinator-system"
 SLO_CONTROLLER_CONFIG: Final = "slo-controller-config"
+LAST_GOOD_CONFIG: Final = "koord-manager-last-good-config"
+"""ConfigMap in which the manager keeps the last valid document."""
 COLOCATION_CONFIG_KEY: Final = "colocation-config"
 
 CPU: Final = "cpu"

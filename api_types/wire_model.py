@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import pydantic
@@ -46,6 +47,15 @@ Quantity = Annotated[
     pydantic.WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": quantities.PATTERN}),
 ]
 """A Kubernetes quantity, kept exactly as written."""
+
+
+def leaves(wire: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of an object with their key paths; lists are values."""
+    for key, value in wire.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
 
 
 def without_credentials(text: str) -> str:

@@ -57,6 +57,11 @@ class ProcessSettings(Settings):
     """Lowest level that is logged: debug, info, warning or error."""
 
 
+def listed(text: str) -> list[str]:
+    """Return the words of a text, separated by commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 def _kebab(field: str) -> str:
     return field.replace("_", "-")
 

@@ -17,6 +17,7 @@ from api_types.colocation import presets as colocation_presets
 from api_types.colocation import problem
 from api_types.colocation.problem import KeyPath
 from api_types.node_metric import mid_report, mid_resource
+from api_types.wire_model import leaves
 from manager.slo_config import strategy
 
 Row = tuple[str, ...]
@@ -123,20 +124,12 @@ def _presets() -> Iterator[Row]:
 def _preset_values() -> Iterator[Row]:
     presets = colocation_presets.PRESETS
     yield ("key", "defaults", *(f"`{name}`" for name in presets))
-    flat = {name: dict(_leaves(preset.to_wire())) for name, preset in presets.items()}
-    defaults = dict(_leaves(slo.DEFAULTS.to_wire()))
+    flat = {name: dict(leaves(preset.to_wire())) for name, preset in presets.items()}
+    defaults = dict(leaves(slo.DEFAULTS.to_wire()))
     for key in slo.keys(slo.ColocationStrategy):
         if any(key.path in leaves for leaves in flat.values()):
             cells = [preset.get(key.path, "") for preset in (defaults, *flat.values())]
             yield (f"`{key.path}`", *(f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in cells))
-
-
-def _leaves(wire: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in wire.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 # A node of 16 cores whose Prod pods request 12 and use 4 in the mean with a standard deviation of 0.4, in milli-cores.

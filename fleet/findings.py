@@ -17,8 +17,6 @@ from fleet.node_state import NodeState
 from manager.mid_resource.reasons import Reason
 from manager.slo_config import evaluation
 
-LAST_GOOD_CONFIG: Final = "koord-manager-last-good-config"
-"""ConfigMap in which the manager keeps the last valid document."""
 VERSION_LABEL: Final = "app.kubernetes.io/version"
 
 
@@ -60,7 +58,7 @@ class Installation:
     @property
     def configuration(self) -> str:
         """Return the configuration in force, in words."""
-        return evaluation.summary(self.outcome, kept_in=LAST_GOOD_CONFIG) if self.outcome else "not read"
+        return evaluation.summary(self.outcome, kept_in=names.LAST_GOOD_CONFIG) if self.outcome else "not read"
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of each workload, by the label of the chart."""

@@ -23,7 +23,6 @@ from fleet import admission_rules, mid_explanation, node_state, pod_state, sched
 from fleet.findings import (
     ADMISSION,
     AGENT,
-    LAST_GOOD_CONFIG,
     MANAGER,
     MID_LIMITS,
     PARTS,
@@ -310,7 +309,7 @@ class Reader:
 
         None as well where it is not there, and its name is only a guess.
         """
-        current, stored = [await self._config_map(namespace, name) for name in (config_map, LAST_GOOD_CONFIG)]
+        current, stored = [await self._config_map(namespace, name) for name in (config_map, names.LAST_GOOD_CONFIG)]
         is_guess = any(gap.what == _MANAGER and gap.is_right for gap in self.unread)
         if any(gap.what == f"configmaps/{config_map}" and (gap.is_right or is_guess) for gap in self.unread):
             return None

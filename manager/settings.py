@@ -20,7 +20,7 @@ class ManagerSettings(settings.ProcessSettings):
     """Namespace of the configuration and of the Lease."""
     config_map: str = pydantic.Field(names.SLO_CONTROLLER_CONFIG, min_length=1, max_length=253)
     """ConfigMap with the key colocation-config."""
-    last_good_config_map: str = pydantic.Field("koord-manager-last-good-config", min_length=1, max_length=253)
+    last_good_config_map: str = pydantic.Field(names.LAST_GOOD_CONFIG, min_length=1, max_length=253)
     """ConfigMap in which the manager keeps the last valid document."""
     workers: int = pydantic.Field(8, ge=1, le=64)
     """Nodes reconciled in parallel, which bounds the parallel writes."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from api_types.colocation import controller_config as slo
 from api_types.colocation import presets
 from api_types.colocation import selector as node_selector
 from api_types.colocation.problem import Effect, KeyPath, Problem, quoted
-from api_types.wire_model import camel_case
+from api_types.wire_model import camel_case, leaves
 
 _GATED: Final = "midEviction.mode: evict beside it: without it the larger of calibrated and n-sigma-v2 is in force"
 
@@ -64,28 +64,19 @@ def parameter_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
 
 def preset_advice(config: slo.ColocationConfig) -> Iterator[Problem]:
     """Yield advice on entries with a preset of which the cluster strategy sets keys: these win over every preset."""
-    cluster_values = dict(_leaves(config.to_wire()))
+    cluster_values = dict(leaves(config.to_wire()))
     for position, entry in enumerate(config.node_configs or ()):
         if entry.preset is None:
             continue
-        entry_values = dict(_leaves(entry.to_wire()))
+        entry_values = dict(leaves(entry.to_wire()))
         void = [
             key
-            for key, value in _leaves(presets.PRESETS[entry.preset].to_wire())
+            for key, value in leaves(presets.PRESETS[entry.preset].to_wire())
             if key not in entry_values and cluster_values.get(key, value) != value
         ]
         if void:
             advised = f"{', '.join(void)} in this entry too: the cluster strategy sets them, and wins over a preset"
             yield _advice(("nodeConfigs", position, "preset"), entry.preset, advised)
-
-
-def _leaves(wire: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of an object with their key paths; lists are values."""
-    for key, value in wire.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
 
 
 def selector_advice(config: slo.ColocationConfig) -> Iterator[Problem]:

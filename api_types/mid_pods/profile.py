@@ -22,7 +22,6 @@ from api_types.mid_pods.resources import RulesRefused, mapping, text
 API_VERSION: Final = "config.koordinator.sh/v1alpha1"
 KIND: Final = "ClusterColocationProfile"
 SKIP_ANNOTATION: Final = "config.koordinator.sh/skip-update-resources"
-LABEL_PRIORITY: Final = "koordinator.sh/priority"
 PRIORITIES: Final = {
     PriorityClass.PROD.value: 9000,
     PriorityClass.MID.value: 7000,
@@ -70,7 +69,7 @@ def read(document: Mapping[str, Any]) -> Profile:
         raise RulesRefused("; ".join(refusals))
     class_labels = {
         names.LABEL_QOS: text(spec.get("qosClass"), "spec.qosClass"),
-        LABEL_PRIORITY: _number(spec.get("koordinatorPriority")),
+        names.LABEL_PRIORITY: _number(spec.get("koordinatorPriority")),
     }
     return Profile(
         name=text(metadata.get("name"), "metadata.name"),

@@ -19,11 +19,12 @@ from typing import Any, Final, Self
 import click
 import msgspec
 
+from api_types import names
 from apiserver_client import decoding, errors, objects, resources, session
 from component_base import clock
 from fleet import port_forward
 from fleet.admission_rules import RULES
-from fleet.findings import ADMISSION, AGENT, LAST_GOOD_CONFIG, MANAGER, SCHEDULER, Unread
+from fleet.findings import ADMISSION, AGENT, MANAGER, SCHEDULER, Unread
 from fleet.port_forward import Caller, CannotForward, PodPort
 from fleet.reading import WORKLOADS, Reader
 from koordctl.cli import command, flags, status
@@ -313,7 +314,7 @@ async def _bundle(reader: Reader, options: Namespace) -> Answer:
         raise command.WrongUsage(f"--file {path}: {error.strerror}; {_WANTED}") from error
     with archive, ProgressLine(sys.stderr) as progress:
         caller = command.caller(options)
-        config_maps = (await reader.config_map(options.namespace), LAST_GOOD_CONFIG)
+        config_maps = (await reader.config_map(options.namespace), names.LAST_GOOD_CONFIG)
         await BundleCollector(reader.api, archive, options.namespace, caller, progress.report).collect(config_maps)
         if not archive.names:
             raise command.NotRead("\n".join(command.notes(archive.missing)))

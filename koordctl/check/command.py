@@ -14,7 +14,7 @@ from typing import Final
 from click import BadParameter, Choice, Option
 
 from apiserver_client import errors, session
-from component_base import clock
+from component_base import clock, settings
 from fleet.checks import CheckVerdict
 from fleet.finding_kinds import Category
 from fleet.reading import Reader
@@ -42,7 +42,7 @@ def duration(text: str) -> float:
 
 def _listed(text: str, choices: Iterable[str]) -> list[str]:
     choices = tuple(choices)
-    words = [word.strip() for word in text.split(",") if word.strip()]
+    words = settings.listed(text)
     if wrong := [word for word in words if word not in choices]:
         raise BadParameter(f"{wrong[0]}: want some of {','.join(choices)}")
     return words

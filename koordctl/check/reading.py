@@ -13,7 +13,7 @@ from api_types.kubernetes import times
 from apiserver_client import objects, resources, session
 from fleet import scheduler_config
 from fleet.admission_rules import POLICY_BINDINGS, RULES, WEBHOOKS
-from fleet.findings import LAST_GOOD_CONFIG, MANAGER, MID_LIMITS, SCHEDULER, FleetSnapshot, Installation
+from fleet.findings import MANAGER, MID_LIMITS, SCHEDULER, FleetSnapshot, Installation
 from fleet.reading import WORKLOADS, Reader
 from manager import lease
 
@@ -39,7 +39,7 @@ def _reads(resource: str, group: str = "") -> Iterator[Right]:
     return (Right(verb, resource, group) for verb in ("get", "list"))
 
 
-_CONFIG_MAPS: Final = (names.SLO_CONTROLLER_CONFIG, LAST_GOOD_CONFIG, *scheduler_config.CONFIG_MAPS)
+_CONFIG_MAPS: Final = (names.SLO_CONTROLLER_CONFIG, names.LAST_GOOD_CONFIG, *scheduler_config.CONFIG_MAPS)
 VIEWER: Final = (
     *_reads("nodes"),
     *_reads("pods"),

@@ -12,7 +12,6 @@ from api_types import names
 from api_types.colocation import document as colocation_document
 from api_types.colocation import problem as config_problem
 from apiserver_client import errors, objects, resources
-from fleet.findings import LAST_GOOD_CONFIG
 from fleet.reading import Reader
 from koordctl.cli import command, flags, manifests
 from koordctl.cli.answer import FINE, NOTHING, Answer
@@ -106,7 +105,7 @@ async def _write(reader: Reader, namespace: str, name: str, current: dict[str, A
         patch = {"metadata": {"resourceVersion": current["metadata"]["resourceVersion"]}, "data": data}
         await objects.merge_patch(reader.api, resources.CONFIG_MAPS, name, patch, namespace=namespace)
         return
-    beside = ((await _read(reader, namespace, LAST_GOOD_CONFIG)) or {}).get("metadata", {})  # of the same release
+    beside = ((await _read(reader, namespace, names.LAST_GOOD_CONFIG)) or {}).get("metadata", {})  # of the same release
     annotations = {key: value for key, value in beside.get("annotations", {}).items() if key.startswith(_HELM)}
     metadata = {"name": name, "labels": beside.get("labels", {}), "annotations": annotations}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

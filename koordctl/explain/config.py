@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from click import Option
 
+from api_types import names
 from api_types.kubernetes import pods
+from api_types.wire_model import leaves
 from apiserver_client import objects, resources
 from fleet import wire
-from fleet.findings import AGENT, LAST_GOOD_CONFIG
+from fleet.findings import AGENT
 from fleet.reading import Reader
 from koordctl.cli import command, flags, manifests
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
@@ -151,7 +153,7 @@ async def _explain(reader: Reader, options: Namespace, evaluated: evaluation.Con
         pods.annotation_map(node.metadata),
         outcome,
         source=file or f"ConfigMap {namespace}/{config_map}",
-        kept_in=LAST_GOOD_CONFIG,
+        kept_in=names.LAST_GOOD_CONFIG,
     )
     if metric is not None and explained.strategy is not None:
         differs = _differences(metric, explained.strategy)
@@ -169,13 +171,4 @@ async def _explain(reader: Reader, options: Namespace, evaluated: evaluation.Con
 def _differences(metric: store.StoredNodeMetric, strategy: NodeStrategy) -> tuple[str, ...]:
     """Return the keys in which the spec of a NodeMetric differs from a strategy, whatever the right to evict is."""
     specs = (spec.wire_for_node(strategy, may_evict=may_evict) for may_evict in (True, False))
-    return min((tuple(_paths(spec.spec_patch(metric.spec, policy))) for policy in specs), key=len)
-
-
-def _paths(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the key paths that a merge patch sets or removes."""
-    for key, value in patch.items():
-        if isinstance(value, Mapping):
-            yield from _paths(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
+    return min((tuple(dict(leaves(spec.spec_patch(metric.spec, policy)))) for policy in specs), key=len)

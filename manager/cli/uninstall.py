@@ -248,8 +248,10 @@ class _Work:
         await steps.until_empty("Mid resources and status annotations on nodes", cleanup.clean_nodes)
         clear = functools.partial(cleanup.clear_config_status, chosen.config_map)
         await steps.until_empty("the annotation on the ConfigMap", clear)
-        await steps.until_empty("the pod of helm test", lambda: cleanup.delete(resources.PODS, _listed(chosen.pods)))
-        leases = _listed(chosen.leases)
+        await steps.until_empty(
+            "the pod of helm test", lambda: cleanup.delete(resources.PODS, settings.listed(chosen.pods))
+        )
+        leases = settings.listed(chosen.leases)
         if unstoppable:
             leases = [name for name in leases if name != chosen.lease]
             log.warning(
@@ -260,7 +262,7 @@ class _Work:
 
     async def _stop(self) -> list[str]:
         """Stop the workloads; return the pods that could not be stopped in time, all if not even their list came."""
-        deployments = _listed(self.chosen.deployments)
+        deployments = settings.listed(self.chosen.deployments)
         running = [f"pods of {', '.join(deployments)}"]
 
         async def stop() -> list[str]:
@@ -294,7 +296,3 @@ class _Work:
             await lease.release(cleanup.api, cleanup.namespace, name, IDENTITY, cleanup.now())
         except errors.ApiServerError as error:
             log.warning("cannot release lease %s: %s", name, error)
-
-
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from api_types.kubernetes import pods, quantities
 from apiserver_client import errors, resources, session, watching
-from component_base import http_endpoint, listening, tasks
+from component_base import http_endpoint, listening, settings, tasks
 from component_base.http_endpoint import ProbeResult
 from scheduler_plugin.load_watcher import rest
 from scheduler_plugin.load_watcher.analysers import analyser
@@ -110,7 +110,7 @@ class LoadWatcherApp:
         """Load the analysers. Raises AnalyserUnusable."""
         self._chosen = chosen
         self._specs = specs
-        loaded = analyser.load(analyser.names_in(chosen.analysers))
+        loaded = analyser.load(settings.listed(chosen.analysers))
         self._analysers = [analyser.GuardedAnalyser(name, built) for name, built in loaded.items()]
         self._windows = Windows(chosen.greatest_age_seconds)
         self._stop = asyncio.Event()
@@ -131,7 +131,7 @@ class LoadWatcherApp:
             labels = (
                 self._chosen.data_center_label,
                 self._chosen.pool_label,
-                analyser.names_in(self._chosen.tag_labels),
+                settings.listed(self._chosen.tag_labels),
             )
             nodes = NodeInformer(api, *labels) if api else None
             context = provider_registry.ProviderContext(

@@ -77,7 +77,7 @@ def from_environment(environ: Mapping[str, str]) -> list[ProviderSpec]:
 
     Raises SettingsError if the variables have one address or token for several servers.
     """
-    names = [name.strip() for name in environ.get("METRICS_PROVIDER_NAME", "").split(",") if name.strip()]
+    names = settings.listed(environ.get("METRICS_PROVIDER_NAME", ""))
     servers = [name for name in names if name not in provider_spec.LOCAL]
     shared = [name for name in _OF_ONE_SERVER if environ.get(name)]
     if len(servers) > 1 and shared:

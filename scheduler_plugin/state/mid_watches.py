@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
@@ -26,8 +25,6 @@ from scheduler_plugin.state.mid_quotas import MidQuotas
 from scheduler_plugin.state.node_columns import NodeColumns
 
 log = logging.getLogger(__name__)
-
-CONFIG_MAP: Final = "koord-manager-last-good-config"
 
 
 class LastGoodConfigMap(msgspec.Struct, frozen=True):
@@ -50,7 +47,7 @@ class EmergencyWatch:
             self.api,
             resources.CONFIG_MAPS,
             namespace=self.namespace,
-            field_selector=f"metadata.name={CONFIG_MAP}",
+            field_selector=f"metadata.name={names.LAST_GOOD_CONFIG}",
             decode=LastGoodConfigMap,
         )
         async with contextlib.aclosing(events):

@@ -39,11 +39,6 @@ class AnalyserUnusable(Exception):
     """An analyser cannot be loaded; the message names it and the cause."""
 
 
-def names_in(text: str) -> list[str]:
-    """Split names separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def load(names: Sequence[str]) -> dict[str, Analyser]:
     """Load the named analysers, in their order; others are not imported. Raises AnalyserUnusable."""
     installed = {point.name: point for point in metadata.entry_points(group=GROUP)}
