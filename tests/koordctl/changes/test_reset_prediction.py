@@ -53,7 +53,15 @@ async def test_the_plan_states_the_history_that_is_lost(status, known):
 
 @pytest.mark.parametrize(
     ("text", "is_agreed"),
-    [("y\n", True), (" YES \n", True), ("yes", True), ("n\n", False), ("\n", False), ("", False), ("ye\n", False)],
+    [
+        ("y\n", True),
+        (" YES \n", True),
+        ("yes", True),
+        ("n\n", False),
+        ("\n", False),
+        ("", False),
+        ("yesterday\n", False),
+    ],
 )
 def test_only_yes_is_agreed_and_the_plan_is_shown_before_the_question(monkeypatch, capsys, text, is_agreed):
     monkeypatch.setattr("sys.stdin", Terminal(text))

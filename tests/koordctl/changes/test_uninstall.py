@@ -14,17 +14,19 @@ from tests.fakes import cluster
 from tests.koordctl.parsing import parsed
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-
-
 MARKED = "nodes with Mid resources or annotations"
+
+
+async def shown(server):
+    async with session.connect(server.connection(), user_agent="test/1") as api:
+        return await uninstall._uninstall(Reader(api, NOW), parsed(["uninstall", "--dry-run"]))
 
 
 async def dry_run(*nodes):
     async with cluster.running() as server:
-        for each in nodes:
-            server.add("nodes", each)
-        async with session.connect(server.connection(), user_agent="test/1") as api:
-            return await uninstall._uninstall(Reader(api, NOW), parsed(["uninstall", "--dry-run"]))
+        for node in nodes:
+            server.add("nodes", node)
+        return await shown(server)
 
 
 @pytest.mark.parametrize("resource", ["kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"])
@@ -58,16 +60,11 @@ async def test_an_annotation_that_the_cleanup_removes_marks_a_node():
     assert answer.names == [f"{MARKED}/{each['metadata']['name']}" for each in nodes]
 
 
-async def shown(server, *words):
-    async with session.connect(server.connection(), user_agent="test/1") as api:
-        return await uninstall._uninstall(Reader(api, NOW), parsed(["uninstall", *words]))
-
-
 async def test_a_dry_run_reads_the_metadata_of_the_node_metrics_only():
     async with cluster.running() as server:
         for name in ("n1", "n2"):
             server.add("nodemetrics", {"metadata": {"name": name}, "status": {"podsMetric": []}})
-        answer = await shown(server, "--dry-run")
+        answer = await shown(server)
         assert answer.data.objects["NodeMetrics"] == ["n1", "n2"]
         assert server.writes == []
         (of_metrics,) = [each for each in server.requests if each.path.endswith("/nodemetrics")]

@@ -22,14 +22,8 @@ from tests.fleet import cluster as objects
 from tests.koordctl.parsing import parsed
 
 pytestmark = pytest.mark.slow
-
-
 NAMESPACE = "koordinator-system"
-
-
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-
-
 CODES = {
     "KubernetesVersion", "Permissions", "CustomResourceDefinition", "NodeMetricFieldsDropped", "AgentsReady",
     "ManagerReady", "Leader", "VersionSkew", "PriorityClasses", "ColocationConfigApplied", "Reports", "NoPrediction",
@@ -309,10 +303,6 @@ def classes(**values):
 def test_a_priority_class_has_a_value_of_its_band(prod, mid, text):
     found = results(priority_classes=classes(koord_prod=prod, koord_mid=mid))["PriorityClasses"]
     assert found == (("warning", text) if text else ("passed", f"koord-prod {prod}, koord-mid {mid}"))
-
-
-def test_a_missing_priority_class_has_a_sentence():
-    assert results(priority_classes=classes(koord_prod=9000))["PriorityClasses"][1] == "koord-mid is missing"
 
 
 @pytest.mark.parametrize(
