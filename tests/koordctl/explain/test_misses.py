@@ -16,15 +16,15 @@ def node(name, mid=10_000, requested=0, memory=8 * GIB):
     return NodeState(name, mid=Amounts(mid, memory), mid_requests=Amounts(requested, 0))
 
 
-def found(message="", rejected=(), mid=WANTED, nodes=(), estimate=None):
+def found(message="", rejected=(), nodes=(), estimate=None):
     return [
-        (each.nodes, each.reason, each.nearest.text, each.source)
-        for each in pod.groups(message, rejected, estimate or {}, mid, nodes)
+        (group.nodes, group.reason, group.nearest.text, group.source)
+        for group in pod.groups(message, rejected, estimate or {}, WANTED, nodes)
     ]
 
 
-def hot(name, used, limit=65, result="rejected"):
-    columns = {"usage": {"cpu": used}, "allocatable": {"cpu": 10_000}, "limitPercent": {"cpu": limit}}
+def hot(name, used, result="rejected"):
+    columns = {"usage": {"cpu": used}, "allocatable": {"cpu": 10_000}, "limitPercent": {"cpu": 65}}
     return {"node": name, "result": result, "reason": HOT, "plugin": "LoadAwareScheduling",
             "inputs": {"LoadAwareScheduling": columns}, "reportAgeSeconds": 5.0}  # fmt: skip
 
@@ -88,24 +88,19 @@ def test_a_message_of_another_form_gives_no_reason(message):
     assert found(message) == []
 
 
-def of_scheduler(message, *nodes, wanted=WANTED):
-    (group,) = pod.groups(message, [], {}, wanted, nodes)
-    return group.nearest
-
-
-def of_record(plugin, reason, inputs, estimate=None, wanted=NOTHING):
+def of_record(plugin, reason, inputs, wanted=NOTHING):
     """Return the nearest miss of nodes a, b, ... with inputs of one plugin."""
     rejected = [
         {"node": name, "result": "rejected", "reason": reason, "plugin": plugin, "inputs": {plugin: each},
          "reportAgeSeconds": 5.0}
         for name, each in zip("abc", inputs, strict=False)
     ]  # fmt: skip
-    (group,) = pod.groups("", rejected, estimate or {}, wanted, [])
+    (group,) = pod.groups("", rejected, {}, wanted, [])
     return group.nearest
 
 
-def over_limit(*nodes, estimate=None):
-    return of_record("LoadAwareScheduling", HOT, nodes, estimate)
+def over_limit(*nodes):
+    return of_record("LoadAwareScheduling", HOT, nodes)
 
 
 def load(usage, allocatable, limit):
@@ -121,8 +116,7 @@ def short_of_mid(*left, wanted):
     "reason", ["Insufficient cpu", "node(s) had no kubernetes.io/mid-cpu", "kubernetes.io/mid-cpu"]
 )
 def test_only_a_mid_resource_that_is_insufficient_has_a_nearest_miss(reason):
-    node = NodeState("a", mid=Amounts(20_000, GIB), mid_requests=Amounts(0, 0))
-    assert of_scheduler(f"0/9 nodes are available: 9 {reason}.", node) == pod.Miss()
+    assert found(f"0/9 nodes are available: 9 {reason}.", nodes=[node("a", 20_000)])[0][2] == ""
 
 
 @pytest.mark.parametrize(
