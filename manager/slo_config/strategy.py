@@ -183,11 +183,6 @@ def node_layers(labels: Mapping[str, str], annotations: Mapping[str, str]) -> li
     return [Layer(name, strategy or slo.ColocationStrategy(), problems), *of_labels]
 
 
-def overlays(configured: Configuration, labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[Layer]:
-    """Return the layers above defaults and preset, lowest first."""
-    return [*_configured_layers(configured, labels), *node_layers(labels, annotations)]
-
-
 def _configured_layers(configured: Configuration, labels: Mapping[str, str]) -> list[Layer]:
     of_cluster = tuple(problem for problem in configured.problems if problem.path[:1] != ("nodeConfigs",))
     off = slo.ColocationStrategy.model_validate({"enable": False})

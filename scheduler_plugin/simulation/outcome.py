@@ -44,9 +44,9 @@ class ReplayOutcome:
         result: Floats = scenario.utilization(self.demand, self.scenario.nodes)[0]
         return result
 
-    def hot_nodes(self, percent: float = HOT_PERCENT) -> Ints:
-        """Count the nodes above a CPU utilization, by step."""
-        counts: Ints = (self.cpu_utilization() > percent / 100).sum(axis=0)
+    def hot_nodes(self) -> Ints:
+        """Count the nodes above HOT_PERCENT of CPU, by step."""
+        counts: Ints = (self.cpu_utilization() > HOT_PERCENT / 100).sum(axis=0)
         return counts
 
 

@@ -72,33 +72,24 @@ def from_series(
     request_cpu_millis: Sequence[int],
     step_seconds: float,
     steps: int,
-    memory_bytes: Sequence[Floats] | None = None,
     request_memory_bytes: Sequence[int] | None = None,
     at_seconds: Sequence[float] | None = None,
     lifetime_seconds: Sequence[float] | None = None,
-    priority: int = 9000,
-    pods_per_node: int = 110,
 ) -> Scenario:
-    """Build a scenario of equal nodes and one pod for each series of CPU usage by step from its start.
+    """Build a scenario of equal nodes and one Prod pod for each series of CPU usage by step from its start.
 
-    The default `priority` is koord-prod's. Without `memory_bytes` a pod uses all memory that it requests; without
-    `request_memory_bytes` it requests none. Without `at_seconds` all pods arrive at once, in their order; without
-    `lifetime_seconds` they never end. Raises ValueError for an empty series, and for values that are negative, infinite
-    or NaN.
+    A pod uses all memory that it requests; without `request_memory_bytes` it requests none. Without `at_seconds` all
+    pods arrive at once, in their order; without `lifetime_seconds` they never end. Raises ValueError for an empty
+    series, and for values that are negative, infinite or NaN.
     """
-    allocatable: pods.QuantityMap = {
-        "cpu": f"{node_cpu_millis}m",
-        "memory": str(node_memory_bytes),
-        "pods": str(pods_per_node),
-    }
+    allocatable: pods.QuantityMap = {"cpu": f"{node_cpu_millis}m", "memory": str(node_memory_bytes), "pods": "110"}
     status = pods.NodeStatus(capacity=allocatable, allocatable=allocatable)
     count, simulated = len(cpu_millis), []
     starts = at_seconds if at_seconds is not None else [0.0] * count
     lifetimes = lifetime_seconds if lifetime_seconds is not None else [math.inf] * count
     for index, (cpu, cpu_request) in enumerate(zip(cpu_millis, request_cpu_millis, strict=True)):
         memory_request = request_memory_bytes[index] if request_memory_bytes is not None else 0
-        memory = memory_bytes[index] if memory_bytes is not None else np.full(len(cpu), float(memory_request))
-        usage = np.array([cpu, memory], dtype=np.float64)
+        usage = np.array([cpu, np.full(len(cpu), float(memory_request))], dtype=np.float64)
         if not usage.size or not np.isfinite(usage).all() or usage.min() < 0:
             steps_text = f"all of its {usage.shape[1]} steps are numbers of 0 or more"
             raise ValueError(f"series {index} is empty, or not {steps_text}")
@@ -106,7 +97,7 @@ def from_series(
         resources = pods.ResourceRequirements(requests=requests, limits=requests)
         pod = pods.Pod(
             metadata=pods.TenantMeta(name=f"pod-{index}", namespace="default", uid=f"uid-pod-{index}"),
-            spec=pods.PodSpec(containers=[pods.Container(name="main", resources=resources)], priority=priority),
+            spec=pods.PodSpec(containers=[pods.Container(name="main", resources=resources)], priority=9000),
         )
         simulated.append(SimulatedPod(pod, usage, starts[index], lifetimes[index]))
     width = len(str(max(node_count - 1, 0)))

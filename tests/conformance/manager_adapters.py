@@ -62,7 +62,7 @@ def node_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
     if case["config"] is None or case["node"] is None:
         return {"strategy": None}
     configured = strategy.configuration(_document(case["config"]))
-    layers = strategy.overlays(configured, labels_of(case["node"]), annotations_of(case["node"]))
+    layers = strategy.node_strategy(configured, labels_of(case["node"]), annotations_of(case["node"])).layers[1:]
     return {"strategy": slo.merge(*(layer.strategy for layer in layers)).to_wire()}
 
 
@@ -71,7 +71,7 @@ def updated_strategy(case: Mapping[str, Any]) -> dict[str, Any]:
         return {"percent": strategy.percent_of_ratio(case["label_value"])}
     node = case.get("node") or {}
     configured = strategy.configuration(_document(case["strategy"]))
-    layers = strategy.overlays(configured, labels_of(node), annotations_of(node))
+    layers = strategy.node_strategy(configured, labels_of(node), annotations_of(node)).layers[1:]  # without defaults
     return {"strategy": _upstream(slo.merge(*(layer.strategy for layer in layers)).to_wire())}
 
 
