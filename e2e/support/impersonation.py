@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from e2e.support import waiting
-from e2e.support.names import SUITE_NAMESPACE
+from e2e.support.names import OF_THE_SERVER, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
-
-_SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
 
 def service_account(cluster: Cluster, name: str, folder: Path, *, pod: str | None = None) -> Cluster:
@@ -37,7 +35,7 @@ def without_policy(cluster: Cluster, policy: str) -> Iterator[None]:
     """Take an admission policy out of force, and put it back into force."""
     kind = "validatingadmissionpolicybinding"
     binding = cluster.get(kind, policy)
-    binding["metadata"] = {key: value for key, value in binding["metadata"].items() if key not in _SERVER_FIELDS}
+    binding["metadata"] = {key: value for key, value in binding["metadata"].items() if key not in OF_THE_SERVER}
     cluster.run("delete", kind, policy)
     try:
         yield

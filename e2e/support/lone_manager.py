@@ -20,7 +20,7 @@ import yaml
 
 from e2e.support import chart_rendering, waiting
 from e2e.support.host_components import CRD_FILE
-from e2e.support.names import CONFIG_MAP, SUITE_NAMESPACE
+from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster import standalone_control_plane
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, RequestError
 from tools.localcluster.host import ports
@@ -29,9 +29,8 @@ from tools.localcluster.standalone_control_plane import ControlPlane
 TEMPLATES: Final = ("manager/rbac", "manager/admission-policies", "manager/last-good-config", "priority-classes")
 EVICTION_TEMPLATE: Final = "manager/eviction-rbac"
 MANAGER: Final = "koord-manager"
-MID: Final = ("kubernetes.io/mid-cpu", "kubernetes.io/mid-memory")
+MID: Final = (MID_CPU, MID_MEMORY)
 ANNOTATION: Final = "koordinator.sh/mid-eviction"
-STATUS_ANNOTATION: Final = "koordinator.sh/mid-resource-status"
 CORES, GIB = 10, 2**30
 _RBAC, _ADMISSION = "/apis/rbac.authorization.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
 _PATHS: Final = {

@@ -10,15 +10,13 @@ from typing import Any, Final
 from e2e.support import waiting
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
-from e2e.support.names import MID_CPU, MID_MEMORY, SUITE_NAMESPACE
+from e2e.support.names import MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 MANAGER: Final = "koord-manager"
-STATUS_ANNOTATION: Final = "koordinator.sh/mid-resource-status"
 OFFERED: Final = {MID_CPU: "2000", MID_MEMORY: "1073741824"}
 withheld: Final[set[str]] = set()
 """Resources whose rules were taken out in this session: requests for them were forbidden."""
-OF_THE_SERVER: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
 
 def restart(cluster_client: ClusterClient, suite: Suite) -> None:

@@ -10,6 +10,8 @@ MID_CPU: Final = "kubernetes.io/mid-cpu"
 MID_MEMORY: Final = "kubernetes.io/mid-memory"
 STATUS_ANNOTATION: Final = "koordinator.sh/mid-resource-status"
 """Annotation of a node with every term of its Mid resources."""
+OF_THE_SERVER: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+"""Metadata that the API server sets."""
 THRESHOLDS_ANNOTATION: Final = "scheduling.koordinator.sh/usage-thresholds"
 """Annotation with a node's own load thresholds."""
 STATE_HOST_PATH: Final = str(Layout().run / "koordlet")

@@ -50,19 +50,18 @@ class SchedulingHelper:
         refusals = self.cluster_client.events_of(name, self.namespace, "FailedScheduling")
         return SchedulingResult(node, refusals[-1]["message"] if refusals and not node else None)
 
-    def results(self, names: Iterable[str], *, within_seconds: float = 60) -> dict[str, SchedulingResult]:
+    def results(self, names: Iterable[str]) -> dict[str, SchedulingResult]:
         """Wait for the decision about each pod."""
         pods = list(names)
         return waiting.until(
             "every pod is bound or refused",
             lambda: {name: self.result(name) for name in pods},
             lambda seen: all(map(any, seen.values())),
-            within_seconds=within_seconds,
         )
 
-    def decide(self, name: str, scheduler: str, nodes: list[str], *, within_seconds: float = 60) -> SchedulingResult:
+    def decide(self, name: str, scheduler: str, nodes: list[str]) -> SchedulingResult:
         """Create a pod, and wait for the decision."""
-        return self.results([self.submit(name, scheduler, nodes)], within_seconds=within_seconds)[name]
+        return self.results([self.submit(name, scheduler, nodes)])[name]
 
     def matrix(
         self, schedulers: Mapping[str, HostScheduler], nodes: Mapping[str, str]
@@ -75,34 +74,31 @@ class SchedulingHelper:
         results = self.results(pods.values())
         return {pair: results[name] for pair, name in pods.items()}
 
-    def lands_soon(self, name: str, scheduler: str, node: str, *, within_seconds: float = 20) -> bool:
+    def lands_soon(self, name: str, scheduler: str, node: str) -> bool:
         """Return whether a pod is bound to a node soon: a change has to reach the extender first."""
-        return self._soon(name, scheduler, node, lambda result: result.node == node, within_seconds)
+        return self._soon(name, scheduler, node, lambda result: result.node == node)
 
-    def is_refused_soon(self, name: str, scheduler: str, node: str, why: str, *, within_seconds: float = 20) -> bool:
+    def is_refused_soon(self, name: str, scheduler: str, node: str, why: str) -> bool:
         """Return whether a pod is rejected for a node soon, for this reason."""
-        return self._soon(name, scheduler, node, lambda result: why in (result.refusal or ""), within_seconds)
+        return self._soon(name, scheduler, node, lambda result: why in (result.refusal or ""))
 
-    def _soon(
-        self, name: str, scheduler: str, node: str, wanted: Callable[[SchedulingResult], bool], within_seconds: float
-    ) -> bool:
+    def _soon(self, name: str, scheduler: str, node: str, accept: Callable[[SchedulingResult], bool]) -> bool:
         tries = itertools.count()
         waiting.until(
             f"a pod {name} gets another result on {node}",
             lambda: self.decide(f"{name}-{next(tries)}", scheduler, [node]),
-            wanted,
-            within_seconds=within_seconds,
+            accept,
+            within_seconds=20,
         )
         return True
 
-    def bound(self, names: Iterable[str], *, within_seconds: float = 60) -> list[str]:
+    def bound(self, names: Iterable[str]) -> list[str]:
         """Wait until every pod is bound, also after a refusal, and return the node of each."""
         pods = list(names)
         return waiting.until(
             "every pod is bound",
             lambda: [self.cluster_client.get("Pod", name, self.namespace)["spec"].get("nodeName") for name in pods],
             all,
-            within_seconds=within_seconds,
         )
 
     def dismiss(self, *names: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 from e2e.support import fake_fleet, manager_faults, slo_config, waiting
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import CRD, Suite
-from e2e.support.names import SUITE_NAMESPACE
+from e2e.support.names import OF_THE_SERVER, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
 FIX = "crds.install"
@@ -44,9 +44,7 @@ def without_crd(
 def _create(cluster: Cluster, crd: dict) -> None:
     if not cluster.run("get", "crd", CRD, "--ignore-not-found", "--output=name").strip():
         crd.pop("status", None)
-        crd["metadata"] = {
-            key: value for key, value in crd["metadata"].items() if key not in manager_faults.OF_THE_SERVER
-        }
+        crd["metadata"] = {key: value for key, value in crd["metadata"].items() if key not in OF_THE_SERVER}
         cluster.run("create", "--filename=-", stdin=json.dumps(crd))
 
 

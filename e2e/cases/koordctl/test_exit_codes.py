@@ -31,7 +31,8 @@ import yaml
 
 from e2e.support import koordctl_rows, lone_manager
 from e2e.support.koordctl_rows import ROWS, WRONG, Ended, Row
-from e2e.support.lone_manager import STATUS_ANNOTATION, LoneManager
+from e2e.support.lone_manager import LoneManager
+from e2e.support.names import STATUS_ANNOTATION
 from koordctl import __main__ as koordctl
 from koordctl.commands import ROOT
 from tools.localcluster import content_cache
