@@ -90,9 +90,12 @@ class _Writer:
             )
         if isinstance(node, yaml.MappingNode) and isinstance(before, dict) and isinstance(after, dict):
             yield from self._mapping(node, before, after, path)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(after, list) and len(before) == len(after):
+        elif isinstance(node, yaml.SequenceNode) and isinstance(after, list) and 0 < len(before) <= len(after):
+            added = len(after) - len(before)
+            if added:
+                yield self._inserted(node, after[:added])
             for index, item in enumerate(node.value):
-                yield from self.edits(item, before[index], after[index], f"{path}[{index}]")
+                yield from self.edits(item, before[index], after[added + index], f"{path}[{index}]")
         else:
             start, end = node.start_mark.index, node.end_mark.index
             yield _Edit(start, end, (" " if start == end else "") + self._flow(after))
@@ -126,6 +129,12 @@ class _Writer:
             return _Edit(end, end, "".join(self._newline + line for line in lines))
         start = node.value[0][0].start_mark.index
         return _Edit(start, start, (self._newline.join(lines) + self._newline + " " * column).lstrip(" "))
+
+    def _inserted(self, node: yaml.SequenceNode, items: Sequence[Any]) -> _Edit:
+        """Return the edit that puts items before the first one of a list."""
+        start = node.value[0].start_mark.index if node.flow_style else node.start_mark.index
+        begin, end = ("", ", ") if node.flow_style else ("- ", self._newline + " " * node.start_mark.column)
+        return _Edit(start, start, "".join(f"{begin}{self._flow(item)}{end}" for item in items))
 
     def _is_simple(self, key: yaml.Node, value: yaml.Node) -> bool:
         """Return whether an entry is on one line, so that another one may follow on the next."""

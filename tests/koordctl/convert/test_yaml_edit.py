@@ -137,6 +137,27 @@ def test_a_key_is_added_before_the_first_one_where_no_entry_is_on_one_line():
     assert edited(text, {"spec": {"x": "one", "b": {"c": "2\n"}, "d": [3]}}) == wanted
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("lines", "added"),
+    [
+        (["a:", "  - b: 1  # one", "    c: 2", "# end", "d: 3"], "  - {x: one}"),
+        (["a:", "- b: 1", "  c: 2", "", "d: 3"], "- {x: one}"),
+    ],
+)
+def test_an_item_is_added_before_the_first_one_of_a_list(lines, added, end):
+    expected = end.join([lines[0], added, *lines[1:]])
+    assert edited(end.join(lines), {"a": [{"x": "one"}, {"b": 1, "c": 2}], "d": 3}) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "added"), [("a: [ {b: 1} ]\n", "{x: one}, "), ('{"a": [{"b": 1}]}', '{"x": "one"}, ')]
+)
+def test_an_item_is_added_within_the_brackets_of_a_list(text, added):
+    first = text.index("{", 1)
+    assert edited(text, {"a": [{"x": "one"}, {"b": 1}]}) == text[:first] + added + text[first:]
+
+
 def test_a_number_that_becomes_its_text_is_a_change():
     assert edited("a: 1\n", {"a": "1"}) == 'a: "1"\n'
     assert edited("a: yes\n", {"a": "yes"}) == 'a: "yes"\n'
