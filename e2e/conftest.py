@@ -63,6 +63,18 @@ LONG = (
 
 Of other files it runs the cases with the mark `long`.
 """
+ON_CGROUP_V1 = (
+    "test_containerd_restart",
+    "test_mid_pod_limits",
+    "test_mid_pods_run",
+    "test_mid_suppression",
+    "test_prediction_is_recomputed",
+    "test_usage_reaches_node_metric",
+    "test_uninstall",
+)
+"""Cases of the cluster that the provider `local` runs, whose node has cgroup v1 and the driver cgroupfs. All others are
+the same on each node.
+"""
 SKIPS_BY_MACHINE = (
     "test_cgroup_v2",
     "test_console_on_loopback",
@@ -124,6 +136,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     cases = [item for item in items if CASES in item.path.parents]
     if len({item.path for item in cases}) > _NAMED_AT_MOST:
         left_out = [item for item in cases if _is_long(item) is not config.getoption("--long")]
+        if _provider(config) == "local":
+            on_cluster = [item for item in cases if "cluster" in item.fixturenames and item not in left_out]
+            left_out += [item for item in on_cluster if item.path.stem not in ON_CGROUP_V1]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
         cases = [item for item in cases if item not in left_out]
@@ -147,7 +162,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Fail a case that is skipped where its provider allows no skip of it."""
     report = yield
     if report.skipped and CASES in item.path.parents:
-        provider = item.config.getoption("--provider") or remembered.name() or running.default_name()
+        provider = _provider(item.config)
         refuse_skip(report, item.path.stem, allowed_skips(provider), provider)
     return report
 
@@ -165,6 +180,10 @@ def refuse_skip(report: pytest.TestReport, case: str, allowed: Collection[str], 
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     report.outcome = "failed"
     report.longrepr = f"{reason}: {case} may not be skipped with --provider {provider}, by the lists of e2e/conftest.py"
+
+
+def _provider(config: pytest.Config) -> str:
+    return config.getoption("--provider") or remembered.name() or running.default_name()
 
 
 def _is_long(item: pytest.Item) -> bool:

@@ -10,7 +10,7 @@ from tools.localcluster.providers.registry import PROVIDERS
 
 FILES = {file.stem: file for file in conftest.CASES.rglob("test_*.py")}
 LISTS = {
-    **{name: getattr(conftest, name) for name in ("LONG", "LAST", "SKIPS_BY_MACHINE", "SKIPS_BY_NODE")},
+    **{name: getattr(conftest, name) for name in ("LONG", "LAST", "ON_CGROUP_V1", "SKIPS_BY_MACHINE", "SKIPS_BY_NODE")},
     **{f"SKIPS of {provider}": names for provider, names in conftest.SKIPS.items()},
 }
 SKIPPING = {name for name, file in FILES.items() if re.search(r"pytest\.skip\(|mark\.skip", file.read_text("utf-8"))}

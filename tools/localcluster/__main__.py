@@ -113,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(required=True, metavar="VERB")
 
     starting = verbs.add_parser("up", help="start a cluster, or repair the one that is up")
-    starting.add_argument("--provider", choices=list(PROVIDERS), help="default: kind where Docker runs, else local")
+    starting.add_argument("--provider", choices=list(PROVIDERS), help="default: kind where Docker runs, else nodes")
     starting.add_argument("--nodes", type=int, metavar="N", help="number of nodes, with --provider nodes (default: 2)")
     starting.add_argument("--fake-nodes", type=int, metavar="N", help="add N tainted nodes without a machine")
     starting.set_defaults(act=up)

@@ -7,6 +7,8 @@ running.provider().stop("kubelet")       # and start("kubelet")
 
 from __future__ import annotations
 
+import platform
+
 from tools.localcluster import remembered
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
@@ -15,8 +17,10 @@ from tools.localcluster.providers.registry import PROVIDERS, Provider
 
 
 def default_name() -> str:
-    """Return the provider that `up` chooses: kind where a Docker engine runs, else local."""
-    return "kind" if commands.succeeds(["docker", "info"]) else "local"
+    """Return the provider that `up` chooses: kind where a Docker engine runs, else nodes, which is for x86-64 only."""
+    if commands.succeeds(["docker", "info"]):
+        return "kind"
+    return "nodes" if platform.machine() == "x86_64" else "local"
 
 
 def provider() -> Provider:

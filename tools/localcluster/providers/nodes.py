@@ -245,8 +245,11 @@ class Nodes:
         return processes.find(machine.name, self.places.processes)
 
     def _parts(self, archives: Sequence[Archive]) -> tuple[Path, Path, Path]:
-        """Return kernel and disks of the nodes, built where they are missing."""
-        return kernel.linux(), disk.root(go_binaries.everything()), images.store(archives)
+        """Return kernel and disks of the nodes, built where they are missing: the kernel beside the programs in Go."""
+        with ThreadPoolExecutor(1) as beside:
+            linux = beside.submit(kernel.linux)
+            disks = disk.root(go_binaries.everything()), images.store(archives)
+            return linux.result(), *disks
 
     def _boot(self, machine: Machine, linux: Path, *disks: Path) -> None:
         """Start a node unless it runs; one that has ended starts with new disks."""
