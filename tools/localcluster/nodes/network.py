@@ -16,31 +16,31 @@ from tools.localcluster.layout import NODES_LINK
 
 NAMESPACE: Final = "koord-nodes"
 _BRIDGE: Final = "bridge"
-PREFIX: Final = "10.77."
-HOST: Final = "10.77.0.1"
-PODS: Final = "10.77.128.0/17"
-SERVICES: Final = "10.77.64.0/18"
-APISERVER_SERVICE: Final = "10.77.64.1"
+_PREFIX: Final = "10.77"
+HOST: Final = f"{_PREFIX}.0.1"
+PODS: Final = f"{_PREFIX}.128.0/17"
+SERVICES: Final = f"{_PREFIX}.64.0/18"
+APISERVER_SERVICE: Final = f"{_PREFIX}.64.1"
 MOST_NODES: Final = 100
 
 
 def address(number: int) -> str:
     """Return the address of a node; the first one is number 1."""
-    return f"10.77.0.{10 + number}"
+    return f"{_PREFIX}.0.{10 + number}"
 
 
 def pods(number: int) -> str:
     """Return the subnet of a node's pods."""
-    return f"10.77.{128 + number}.0/24"
+    return f"{_PREFIX}.{128 + number}.0/24"
 
 
 def require_free() -> None:
     """Raise ClusterProblem when a link of this machine has an address of these networks."""
     for link in json.loads(commands.run(["ip", "-json", "-4", "address"])):
         for used in link["addr_info"]:
-            if used["local"].startswith(PREFIX):
+            if used["local"].startswith(f"{_PREFIX}."):
                 raise ClusterProblem(
-                    f"address {used['local']} of {link['ifname']} lies in {PREFIX}0.0/16, the networks of the nodes; "
+                    f"address {used['local']} of {link['ifname']} lies in {_PREFIX}.0.0/16, the networks of the nodes; "
                     "end what uses it"
                 )
 
