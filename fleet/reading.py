@@ -115,7 +115,7 @@ class Reader:
                 to_explain -= 1
                 with self.attempt("pods"):
                     sentences = await mid_explanation.explain_eviction(self.api, node, metric, self.now)
-                    eviction = next((text for text in sentences if "next, " in text), "")
+                    eviction = next((text for text in sentences if text.startswith("next, ")), "")
                     state = dataclasses.replace(state, eviction=eviction)
             states.append(state)
         if self._is_unread("nodes") and self._is_unread("nodemetrics"):

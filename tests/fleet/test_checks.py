@@ -13,7 +13,7 @@ from fleet.reading import Reader
 from manager.cli.admission import certificate
 from tests.fakes import apiserver
 from tests.fleet import cluster
-from tests.koordctl.serving import KNOWN, SUITE, healthy
+from tests.koordctl.serving import KNOWN, METRICS, SUITE, healthy
 
 NOW = times.parse_rfc3339(cluster.NOW)
 RULES = "/apis/admissionregistration.k8s.io"
@@ -84,6 +84,9 @@ async def test_a_cluster_that_works_is_told_by_the_number_of_checks():
 NO_RIGHT = "in lab, x: not evicted; grant it"
 QUOTAS = cluster.listing(*({"metadata": {"name": name, "annotations": {"koordinator.sh/mid-quota": text}}}
                            for name, text in (("lab", "1"), ("shop", "{}"))))  # fmt: skip
+BUSY = {"prod": {"cpu": "14", "memory": "20Gi"}, "system": {"cpu": "1", "memory": "2Gi"},
+        "batchAndFree": {"cpu": "0", "memory": "0"}}  # fmt: skip
+EVICTABLE = cluster.pod("etl-0", priority=7000, requests={"kubernetes.io/mid-cpu": "7200"})
 OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 0, "ephemeral-storage": 9}}'}
 
 
@@ -100,6 +103,11 @@ OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": 
         ({"metrics": usage("15")}, "NodesAboveThreshold", "cpu 94 %, limit 65 %"),
         ({"nodes": short(64)}, "MidShort", "worker-1: Mid pods request more than is calculated for them: 1.2 cores"),
         ({"nodes": short(64)}, "MidShort", "kubernetes.io/mid-cpu for 64m"),
+        (
+            {"nodes": short(64), "metrics": cluster.listing(cluster.metric(usage=BUSY)),
+             f"{METRICS}/worker-1": cluster.metric(usage=BUSY), "pods": cluster.listing(EVICTABLE)},
+            "MidShort", "for 64m; next, shop/etl-0 would be evicted since 2026-11-21T08:56:30Z",
+        ),
         ({"nodes": node({"node.koordinator.sh/colocation-strategy": "{"})}, "NodeStrategyIgnored", "worker-1"),
         ({"nodes": node({"node.koordinator.sh/reservation": "lots"})}, "ReservationIgnored", "worker-1"),
         ({EVENTS: cluster.listing(refusal(DENIED))}, "MidPodsRefused", "1 controller: Job shop/etl: 60s ago: set x"),
