@@ -21,8 +21,6 @@ CONTAINER_LISTS: Final = ("initContainers", "containers")
 POD_LEVEL_RESOURCES: Final = (
     "spec.resources: resources of a pod as a whole cannot name Mid resources; want resources of each container instead"
 )
-
-
 MID_CLASSES: Final = (PriorityClass.MID.value,)
 """PriorityClasses of Mid pods, for manifests: only the API server knows the priority of another one."""
 

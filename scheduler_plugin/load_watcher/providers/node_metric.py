@@ -17,6 +17,7 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider, provider_spec
 from scheduler_plugin.load_watcher.providers.provider import Fetched, KnownNode, ReadKnownNodes
 from scheduler_plugin.load_watcher.records import (
+    BOUNDED,
     DURATIONS_SECONDS,
     OLDEST_SECONDS,
     Metric,
@@ -33,7 +34,6 @@ RESOURCES: Final = (names.CPU, names.MEMORY)
 _NODES_PER_TURN: Final = 10  # then yield to the event loop, so that other tasks do not wait
 
 _NANOS: Final = 10**9
-_TYPES: Final = (MetricType.CPU, MetricType.MEMORY)
 _STATISTICS: Final = {"avg": Statistic.AVG, "std": Statistic.STD}
 
 Reports = Callable[[], Mapping[str, NodeReport]]
@@ -98,7 +98,7 @@ def _metrics(window: Window, report: NodeReport, node: KnownNode, places: Sequen
         by_statistic[Statistic.LATEST] = report.node_usage
     means = by_statistic.get(Statistic.AVG) or by_statistic.get(Statistic.LATEST)
     for statistic, vector in by_statistic.items():
-        for kind, place, whole in zip(_TYPES, places, capacity, strict=True):
+        for kind, place, whole in zip(BOUNDED, places, capacity, strict=True):
             if not means or not means[place]:  # the report lacks it; a node with an agent uses some of each
                 continue
             percent = provider.to_percent(vector[place], whole)
