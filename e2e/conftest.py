@@ -57,6 +57,7 @@ LONG = (
     "test_mid_eviction",
     "test_mid_suppression_lasts",
     "test_no_prediction",
+    "test_numa_nodes",
     "test_predictor_package",
 )
 """Cases that take minutes: outages, degrade times, idle clusters, own builds. Only `make e2e-long` runs them.
@@ -76,10 +77,10 @@ ON_CGROUP_V1 = (
 the same on each node.
 """
 SKIPS_BY_MACHINE = (
-    "test_cgroup_v2",
     "test_console_on_loopback",
     "test_extender_over_ipv6",
     "test_newcomer_errors",
+    "test_numa_nodes",
 )
 """Cases that a machine may be unable to run with each provider: without root, IPv6, cgroup v1 or user namespaces."""
 SKIPS_BY_NODE = (
@@ -90,10 +91,15 @@ SKIPS_BY_NODE = (
     "test_usage_reaches_node_metric",
 )
 """Cases that see processes and control groups of pods, which needs root on the machine that is the node."""
+SKIPS_BY_PROVIDER = ("test_cgroup_v2",)
+"""Cases that the provider `nodes` alone can run."""
 SKIPS = {
-    "local": (),
+    "local": SKIPS_BY_PROVIDER,
     # The apiserver is a pod and containerd is not stopped; the bridge of pods is not on this machine.
-    "kind": ("test_apiserver_outage", "test_containerd_restart", "test_metrics_server", "test_mid_beside_hpa"),
+    "kind": (
+        *("test_apiserver_outage", "test_containerd_restart", "test_metrics_server", "test_mid_beside_hpa"),
+        *SKIPS_BY_PROVIDER,
+    ),
     # The same; no component is stopped, no image is loaded, and the two variables of the provider may be unset.
     "existing": (
         *("test_agent_away", "test_colocation_off_with_mid_pod_running", "test_metrics_server", "test_mid_beside_hpa"),
@@ -101,6 +107,7 @@ SKIPS = {
         *("test_config_map_replaced", "test_foreign_crd", "test_idle_writes", "test_service_accounts", "test_shadow"),
         "test_upstream_agent",
         *SKIPS_BY_NODE,
+        *SKIPS_BY_PROVIDER,
     ),
     # The pods are on other machines, and the address that these cases use is that of the local cluster.
     "nodes": ("test_metrics_server", "test_mid_beside_hpa", *SKIPS_BY_NODE),

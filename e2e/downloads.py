@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 
-from e2e.cgroup_v2_vm import image
 from e2e.console import browser
 from e2e.thirdparty.prometheus import operator_crds, packages
 from tools.localcluster import errors
@@ -17,10 +16,9 @@ from tools.localcluster.host import debian_packages
 
 def fetch() -> int:
     """Fetch everything, and return the exit code. Needs root, on Debian. Raises ClusterProblem."""
-    debian_packages.ensure({**image.PACKAGES, **browser.PACKAGES})
+    debian_packages.ensure(browser.PACKAGES)
     packages.program(packages.PROMETHEUS)
     operator_crds.definition("podmonitors")
-    image.image()
     return 0
 
 

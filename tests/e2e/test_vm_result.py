@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.cgroup_v2_vm import machine
+from e2e.numa_vm import machine
 
 OUTPUT = "3 passed in 1.00s\n\nRC={}\n"
 

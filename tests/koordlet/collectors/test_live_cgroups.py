@@ -1,6 +1,6 @@
 """The collectors on real cgroups with real processes, compared with the kernel's own counters.
 
-The tests run on the cgroups of the machine, v1 or v2; `e2e/cases/agent/test_cgroup_v2.py` runs them in a v2 machine.
+The tests run on the cgroups of the machine, v1 or v2; `e2e/cases/agent/test_cgroup_v2.py` runs them on a node with v2.
 The clock is simulated, so a rate times its interval can be compared with the growth of the counter. Loads are processes
 that work until stopped, and are stopped while counters are compared.
 """

@@ -1,7 +1,7 @@
 """NUMA nodes with real groups and processes, compared with the kernel's own counters.
 
-The first test runs on any machine, the others need two nodes: `e2e/cases/agent/test_cgroup_v2.py` gives its virtual
-machine two. The clock is simulated: cores times its seconds are seconds of work.
+The first test runs on any machine, the others need two nodes: `e2e/cases/agent/test_numa_nodes.py` has a virtual
+machine with two. The clock is simulated: cores times its seconds are seconds of work.
 """
 
 from __future__ import annotations

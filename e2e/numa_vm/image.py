@@ -20,7 +20,7 @@ PACKAGES = {"mmdebstrap": ("mmdebstrap",), "e2fsprogs": ("mke2fs",), "qemu-syste
 """Required Debian packages, with the programs that show their presence."""
 KERNEL = "linux-image-cloud-amd64"
 """The package that depends on the newest kernel: drivers of serial port, NVMe and ext4 are built in, no modules."""
-LIBRARIES = ("msgspec", "psutil", "pytest")
+LIBRARIES = ("msgspec", "pytest")
 INIT = Path(__file__).parent / "guest_init.py"
 SIZE = "320M"  # sparse; half of it is free
 # The kernel prints `Depends: linux-image-6.1.0-NN-cloud-amd64`; mmdebstrap's own apt sees the suite of the guest.
@@ -48,13 +48,13 @@ def image() -> Image:
         KERNEL, FETCH_KERNEL, debian_base.FINISH, " ".join((*debian_base.PACKAGES, *debian_base.UNUSED)),
         " ".join(LIBRARIES), SIZE, INIT, wheels.CONSTRAINTS,
     )  # fmt: skip
-    folder = content_cache.folder("cgroup-v2-vm", key, _build)
+    folder = content_cache.folder("numa-vm", key, _build)
     return Image(folder / "vmlinuz", folder / "root.ext4")
 
 
 def _build(folder: Path) -> None:
     base = debian_base.root_file_system()
-    with progress.step("making a virtual machine with cgroup v2"), tempfile.TemporaryDirectory() as scratch:
+    with progress.step("making a virtual machine with two NUMA nodes"), tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "root"
         _fetch_kernel(Path(scratch) / "kernel", folder / "vmlinuz")
         with tarfile.open(base) as archive:

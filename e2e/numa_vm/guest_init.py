@@ -18,6 +18,10 @@ MOUNTS = {"devtmpfs": "/dev", "proc": "/proc", "sysfs": "/sys", "cgroup2": "/sys
 CODE_DRIVE, CODE = "/dev/nvme1n1", Path("/tmp/code")
 RESULT = Path("/dev/ttyS1")
 DEBUG_EXIT_PORT = 0xF4
+PYTEST = (
+    "/usr/bin/python3", "-S", "-m", "pytest", "--import-mode=importlib", "--color=no", "-p", "no:cacheprovider", "-ra",
+    "-W", "error", "tests",
+)  # fmt: skip
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{CODE}:/site", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "120"}
 
 
@@ -32,9 +36,8 @@ def mount_all():
 def run_tests():
     with tarfile.open(CODE_DRIVE) as drive:
         drive.extractall(CODE)
-    command = ["/usr/bin/python3", "-S", "-m", "pytest", *(CODE / "pytest-arguments").read_text().splitlines()]
     with RESULT.open("wb") as output:
-        return subprocess.call(command, cwd=CODE, env=ENVIRONMENT, stdout=output, stderr=output)
+        return subprocess.call(PYTEST, cwd=CODE, env=ENVIRONMENT, stdout=output, stderr=output)
 
 
 def leave():
