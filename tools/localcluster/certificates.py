@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import secrets
 from pathlib import Path
 
 from tools.localcluster.host import commands
@@ -36,15 +37,16 @@ def sign(folder: Path, name: str, *, user: str, group: str | None = None, addres
 
     With addresses (IPs or DNS names) the certificate serves them; without, it identifies a client.
     """
-    key, request, certificate, extensions = (folder / f"{name}.{kind}" for kind in ("key", "csr", "crt", "ext"))
+    key, request, signed, extensions = (folder / f"{name}.{kind}" for kind in ("key", "csr", "new", "ext"))
     subject = f"/O={group}/CN={user}" if group else f"/CN={user}"
     _make_key(key)
     extensions.write_text(extension_lines(addresses))
     commands.run(["openssl", "req", "-new", "-key", key, "-subj", subject, "-out", request])
     commands.run(
         ["openssl", "x509", "-req", "-in", request, "-CA", folder / "ca.crt", "-CAkey", folder / "ca.key",
-         "-CAcreateserial", "-days", VALID_DAYS, "-extfile", extensions, "-out", certificate]
+         "-set_serial", secrets.randbits(63), "-days", VALID_DAYS, "-extfile", extensions, "-out", signed]
     )  # fmt: skip
+    signed.rename(folder / f"{name}.crt")  # whole, or not there, when a command is killed
     request.unlink()
     extensions.unlink()
 
