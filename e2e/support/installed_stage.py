@@ -11,6 +11,7 @@ from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from tools.images import loading
 from tools.localcluster import __main__ as cluster_command
+from tools.localcluster import remembered
 from tools.localcluster import running as running_cluster
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
@@ -33,7 +34,7 @@ def running(namespace: str, *flags: str) -> Iterator[Stage]:
 
     A suite that is uninstalled before the end stays so. Raises ClusterProblem.
     """
-    was_up = running_cluster.name() is not None
+    was_up = remembered.name() is not None
     if cluster_command.main(["up"]):
         raise ClusterProblem("the cluster did not start, see the error above")
     try:
