@@ -36,7 +36,6 @@ class Walkthrough:
         cluster: Cluster,
         folder: Path,
         images: Mapping[str, str],
-        busy_percent: Callable[[], float] = machine.busy_percent,
     ) -> None:
         self.console = console
         self.cluster = cluster
@@ -44,7 +43,6 @@ class Walkthrough:
         self.images = images
         self.node = cluster.real_nodes()[0]
         self.objects = NodeObjects(cluster, self.node)
-        self._busy_percent = busy_percent
 
     def chapters(self) -> list[Callable[[], None]]:
         """Return the chapters, in order."""
@@ -52,23 +50,23 @@ class Walkthrough:
         return [self.prepare, *steps, self.avoid_hot_node]
 
     def prepare(self) -> None:
-        """Measure how busy the machine is, remove what an earlier run has left, and fill the folder."""
+        """Measure how busy the node is, remove what an earlier run has left, and fill the folder."""
         console = self.console
-        console.explain("Measure this machine")
-        busy = self._busy_percent()
-        console.patience = machine.patience(busy)
-        if busy >= checks.BUSY_PERCENT:
+        console.explain(f"Measure node {self.node}")
+        load = machine.measure(self.node)
+        console.patience = load.patience()
+        if load.cpu_percent >= checks.BUSY_PERCENT:
             console.warn(
-                f"This machine is busy: other programs and the control plane use {busy:.0f} % of its CPU. The demo "
+                f"Node {self.node} is busy: programs outside of pods use {load.cpu_percent:.0f} % of its CPU. The demo "
                 f"waits up to {console.patience:.0f} times as long, and less CPU can be reclaimed."
             )
         else:
-            console.confirm(f"{busy:.0f} % of the CPU is in use: the machine is quiet")
+            console.confirm(f"{load.cpu_percent:.0f} % of the CPU is in use: the node is quiet")
         self.clean()
         self._allow_load(cpu_percent=0)
         allocatable, requested = self.objects.allocatable(), self.objects.requested()
         with_suite = Amount(*(sum(each) for each in zip(requested, SUITE_REQUESTS, strict=True)))
-        shop = checks.shop_request(allocatable, with_suite, machine.used(allocatable, busy))
+        shop = checks.shop_request(allocatable, with_suite, load.used(allocatable))
         workspace.make(self.folder, workspace.values(self.images), self.images["workload"], shop)
         console.explain(
             f"The commands are those of docs/getting-started.md. Images, requests ({shop.cpu_millis}m CPU and "

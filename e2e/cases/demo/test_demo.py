@@ -65,7 +65,7 @@ def test_an_interrupted_demo_reports_how_to_clean_up() -> None:
         preexec_fn=_accept_interrupts,  # noqa: PLW1509
     ) as demo:
         assert demo.stdout is not None
-        while "Measure this machine" not in demo.stdout.readline():
+        while "Measure node" not in demo.stdout.readline():
             time.sleep(0.01)
         demo.send_signal(signal.SIGINT)
         _, errors = demo.communicate(timeout=60)
