@@ -98,8 +98,8 @@ def hpas(
     namespace: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Hpas]:
-    if cluster.provider != "local":
-        pytest.skip("serves an API of the whole cluster from the bridge of pods: for a cluster of our own only")
+    if cluster.provider not in ("local", "nodes"):
+        pytest.skip("serves an API of the whole cluster from this machine: for a cluster of our own only")
     waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
     found = Hpas(cluster_client, cluster, namespace)
     with server.serving(cluster, tmp_path_factory.mktemp("metrics-server"), node):

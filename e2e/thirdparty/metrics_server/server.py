@@ -1,6 +1,6 @@
 """metrics-server as a process of this machine that the cluster's apiserver serves as `metrics.k8s.io`.
 
-An APIService points at a Service whose endpoint is this machine's address on the pods' bridge.
+An APIService points at a Service whose endpoint is the address at which pods reach this machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from e2e.support import waiting
 from e2e.thirdparty.metrics_server import build
-from tools.localcluster import health, layout
+from tools.localcluster import health, running
 from tools.localcluster.access import Cluster
 from tools.localcluster.host import processes
 from tools.localcluster.host.processes import Program
@@ -46,14 +46,15 @@ class MetricsServer:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._cluster = cluster
         self._folder = folder
-        with socket.create_server((layout.HOST_ADDRESS, 0)) as listener:
+        self._address = running.provider().host_address()
+        with socket.create_server((self._address, 0)) as listener:
             self._port: int = listener.getsockname()[1]
 
     def start(self) -> None:
         """Start it and have the apiserver serve it."""
         login = self._cluster.kubeconfig
         flags = {
-            "bind-address": layout.HOST_ADDRESS,
+            "bind-address": self._address,
             "secure-port": self._port,
             "cert-dir": self._folder,
             "kubeconfig": login,
@@ -66,7 +67,7 @@ class MetricsServer:
         }
         argv = [str(build.binary()), *(f"--{name}={value}" for name, value in flags.items())]
         processes.start(Program(_NAME, argv, {}), self._folder)
-        url = f"https://{layout.HOST_ADDRESS}:{self._port}/livez"
+        url = f"https://{self._address}:{self._port}/livez"
         health.wait("metrics-server", lambda: health.responds(url), _START_SECONDS, _NAME, self._folder)
         listed = {"apiVersion": "v1", "kind": "List", "items": self._objects()}
         self._cluster.run("apply", "--filename=-", stdin=json.dumps(listed))
@@ -127,7 +128,7 @@ class MetricsServer:
                 "metadata": {**there, "labels": {"kubernetes.io/service-name": _OBJECT}},
                 "addressType": "IPv4",
                 "ports": [{"name": "https", "port": self._port, "protocol": "TCP"}],
-                "endpoints": [{"addresses": [layout.HOST_ADDRESS], "conditions": {"ready": True}}],
+                "endpoints": [{"addresses": [self._address], "conditions": {"ready": True}}],
             },
             {
                 "apiVersion": "apiregistration.k8s.io/v1",
