@@ -23,7 +23,7 @@ REPORTED_WITHIN_SECONDS = 2 * 30 + 8
 because another report was just written.
 """
 LEAST_GAP_SECONDS = 4.8  # five, as the agent's own clock counts them; both ends are seen up to 0.1 s late
-NEWCOMERS, NEWCOMER_MIB = 10, 700
+NEWCOMERS, NEWCOMER_SHARE = 10, 1 / 16  # of the node's memory: more than the threshold of 5 %
 
 
 class Case(NamedTuple):
@@ -66,8 +66,9 @@ def case(cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: st
         within_seconds=REPORTED_WITHIN_SECONDS,
     )
     first = dt.datetime.now(dt.UTC)
+    allocatable = units(cluster_client.get("Node", node)["status"]["allocatable"]["memory"])
+    requests = {"cpu": "10m", "memory": str(round(allocatable * NEWCOMER_SHARE))}
     for index in range(NEWCOMERS):
-        requests = {"cpu": "10m", "memory": f"{NEWCOMER_MIB}Mi"}
         pod = workloads.pod(f"newcomer-{index}", suite.workload, *workloads.load(), requests=requests, nodes=[node])
         cluster_client.create("Pod", pod, namespace)
         time.sleep(1)

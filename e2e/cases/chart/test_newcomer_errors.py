@@ -64,11 +64,13 @@ def test_kind_without_docker(checkout: Path, tmp_path: Path) -> None:
 
 def test_a_local_cluster_whose_ports_are_in_use(checkout: Path, cluster: Cluster) -> None:
     """Use the ports of the cluster under test."""
-    if cluster.provider != "local":
-        pytest.skip("only a local cluster listens on this machine")
-    output = command_lines.run("tools.localcluster", "up", "--provider=local", folder=checkout, within_seconds=30)
+    if cluster.provider not in ("local", "nodes"):
+        pytest.skip("no such cluster listens on this machine")
+    up = ("tools.localcluster", "up", f"--provider={cluster.provider}")
+    output = command_lines.run(*up, folder=checkout, within_seconds=30)
     assert output.code == 1
-    output.line_with("port 6443 (kube-apiserver)", "kube-apiserver (pid", "python -m tools.localcluster down")
+    port = {"local": 6443, "nodes": 6444}[cluster.provider]
+    output.line_with(f"port {port} (kube-apiserver)", "kube-apiserver (pid", "python -m tools.localcluster down")
 
 
 def test_no_cluster_is_up(checkout: Path) -> None:

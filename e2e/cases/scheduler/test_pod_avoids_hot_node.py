@@ -77,7 +77,7 @@ def test_a_measured_load_rejects_a_pod_until_it_is_below_the_threshold(
     cluster_client: ClusterClient, suite: Suite, node: str, namespace: str
 ) -> None:
     try:
-        node_thresholds.set_threshold(cluster_client, node, 1)  # which the control plane on it always exceeds
+        node_thresholds.set_threshold(cluster_client, node, 1)  # which the expected usage of the pod exceeds
         cluster_client.create("Pod", _pod(suite, "measured", [node]), namespace)
         assert CPU_REASON in _refusal(cluster_client, "measured", namespace)
         assert _node_of(cluster_client, "measured", namespace) is None
