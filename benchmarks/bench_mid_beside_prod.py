@@ -2,12 +2,12 @@
 
     python -m benchmarks.bench_mid_beside_prod [--rounds 7] [--svg FILE] [--json FILE]
 
-Needs a cluster whose node is this machine, or root to start one. Service and antagonist are pods of a real kubelet; the
+Needs a cluster with a shell in its nodes, or root to start one. Service and antagonist are pods of a real kubelet; the
 service does 400 us of work a request, 800 requests a second on each CPU, in an open loop. The rows take turns, and a
 row is the median of the rounds. A comparison is void where the 99th percentile beside the peer is less than five times
 the work: then the antagonists do not fill the machine.
 
-The other programs of the machine get less weight than all pods during a measurement, so that they are no part of it.
+The other programs of the node get less weight than all pods during a measurement, so that they are no part of it.
 """
 
 from __future__ import annotations
@@ -86,9 +86,10 @@ def table(rows: list[Row]) -> str:
 def measure(stage: Stage, count: int) -> dict[tuple[str, str | None], list[Latency]]:
     """Return the latencies of all rounds, by service and antagonist."""
     cpus = contention.machine_cpus(stage.cluster_client, stage.node)
-    arena = Arena(stage.cluster, stage.cluster_client, stage.namespace, cpus)
+    arena = Arena(stage.cluster, stage.cluster_client, stage.namespace, stage.node, cpus)
     arena.create(contention.pods(stage.suite.workload, stage.node, cpus))
-    print(f"{arena.iterations} iterations a request, {cpus} CPUs, weights of the QoS groups: {contention.weights()}")
+    weights = contention.weights(stage.node)
+    print(f"{arena.iterations} iterations a request, {cpus} CPUs, weights of the QoS groups: {weights}")
     rounds: dict[tuple[str, str | None], list[Latency]] = defaultdict(list)
     for index in range(count):
         for service, peer in PEERS.items():

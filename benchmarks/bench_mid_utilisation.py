@@ -19,7 +19,16 @@ import time
 from dataclasses import dataclass, field
 
 from e2e.mid_soak import load, records
-from e2e.support import cgroup_accounting, contention, installed_stage, oom_kills, slo_config, waiting, workloads
+from e2e.support import (
+    cgroup_accounting,
+    contention,
+    control_groups,
+    installed_stage,
+    oom_kills,
+    slo_config,
+    waiting,
+    workloads,
+)
 from e2e.support.contention import Arena, Latency
 from e2e.support.installed_stage import Stage
 
@@ -68,7 +77,7 @@ class Machine:
         """UID of a pod -> CPU time when it was read last."""
         cpus = contention.machine_cpus(stage.cluster_client, stage.node)
         self.cpus = cpus
-        self.arena = Arena(stage.cluster, stage.cluster_client, stage.namespace, cpus)
+        self.arena = Arena(stage.cluster, stage.cluster_client, stage.namespace, stage.node, cpus)
         made = contention.pods(stage.suite.workload, stage.node, cpus)
         self.arena.create({SERVICE: made[SERVICE]})
         levels = ",".join(f"{cores:.3f}" for cores in hours(PROD_REQUEST_CORES))
@@ -94,8 +103,8 @@ class Machine:
         listed = self._stage.cluster_client.list("Pod", self._stage.namespace)
         for pod in listed:
             uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
-            with contextlib.suppress(LookupError, OSError):
-                now = cgroup_accounting.cpu_seconds(uid)
+            with contextlib.suppress(LookupError):  # it does not run yet
+                now = cgroup_accounting.cpu_seconds(control_groups.of_pod(pod))
                 used = now - self._cpu_seconds.get(uid, 0.0 if name.startswith(load.MID_NAME) else now)
                 self._cpu_seconds[uid] = now
                 if name.startswith(load.MID_NAME):
@@ -107,7 +116,7 @@ class Machine:
         """Return the processes of Prod pods that the kernel killed, and their restarts."""
         pods = [self._stage.cluster_client.get("Pod", name, NAMESPACE) for name in (*self.prod, SERVICE)]
         restarts = sum(each["restartCount"] for pod in pods for each in pod["status"]["containerStatuses"])
-        return restarts + sum(oom_kills.of_pod(pod["metadata"]["uid"]) for pod in pods)
+        return restarts + sum(oom_kills.of_pod(pod) for pod in pods)
 
     def _mid(self) -> list[dict]:
         return self._stage.cluster_client.list("Pod", self._stage.namespace, label_selector=f"app={load.MID_NAME}")

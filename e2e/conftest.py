@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from collections.abc import Callable, Collection, Generator, Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tools.localcluster import __main__ as cluster_command
 from tools.localcluster import fake_nodes as fakes
 from tools.localcluster import go_binaries, layout, progress, remembered, running, standalone_control_plane
 from tools.localcluster.access import Cluster
+from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.providers.registry import PROVIDERS
 from tools.localcluster.standalone_control_plane import ControlPlane
 
@@ -83,18 +83,11 @@ SKIPS_BY_MACHINE = (
     "test_numa_nodes",
 )
 """Cases that a machine may be unable to run with each provider: without root, IPv6, cgroup v1 or user namespaces."""
-SKIPS_BY_NODE = (
-    "test_agent_killed",
-    "test_apiserver_outage",
-    "test_containerd_restart",
-    "test_mid_suppression_lasts",
-    "test_usage_reaches_node_metric",
-)
-"""Cases that see processes and control groups of pods, which needs root on the machine that is the node."""
 SKIPS_BY_PROVIDER = ("test_cgroup_v2",)
 """Cases that the provider `nodes` alone can run."""
 SKIPS = {
     "local": SKIPS_BY_PROVIDER,
+    "nodes": (),
     # The apiserver is a pod and containerd is not stopped; the bridge of pods is not on this machine.
     "kind": (
         *("test_apiserver_outage", "test_containerd_restart", "test_metrics_server", "test_mid_beside_hpa"),
@@ -106,11 +99,12 @@ SKIPS = {
         *("test_demo", "test_first_ten_minutes", "test_backtest_job", "test_installed_provider"),
         *("test_config_map_replaced", "test_foreign_crd", "test_idle_writes", "test_service_accounts", "test_shadow"),
         "test_upstream_agent",
-        *SKIPS_BY_NODE,
+        # There is no shell in its nodes to see control groups and processes.
+        *("test_agent_killed", "test_apiserver_outage", "test_containerd_restart", "test_mid_beside_prod"),
+        *("test_mid_memory_hog", "test_mid_suppression", "test_mid_suppression_lasts"),
+        "test_usage_reaches_node_metric",
         *SKIPS_BY_PROVIDER,
     ),
-    # The pods are on other machines, and the address that these cases use is that of the local cluster.
-    "nodes": ("test_metrics_server", "test_mid_beside_hpa", *SKIPS_BY_NODE),
 }
 """Provider -> cases that it may skip. Any other skip fails the run, which would else pass without the case."""
 CASES = Path(__file__).parent / "cases"
@@ -170,14 +164,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.skipped and CASES in item.path.parents:
         provider = _provider(item.config)
-        refuse_skip(report, item.path.stem, allowed_skips(provider), provider)
+        refuse_skip(report, item.path.stem, {*SKIPS_BY_MACHINE, *SKIPS[provider]}, provider)
     return report
-
-
-def allowed_skips(provider: str) -> set[str]:
-    """Return the file names of the cases that a run on this machine may skip."""
-    sees_pods = sys.platform.startswith("linux") and os.geteuid() == 0
-    return {*SKIPS_BY_MACHINE, *SKIPS[provider], *(() if sees_pods else SKIPS_BY_NODE)}
 
 
 def refuse_skip(report: pytest.TestReport, case: str, allowed: Collection[str], provider: str) -> None:
@@ -294,8 +282,17 @@ def shared_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def node(cluster: Cluster) -> str:
-    """Return the name of the real node."""
+    """Return the name of the node of the cases: the first real one."""
     return cluster.real_nodes()[0]
+
+
+@pytest.fixture(scope="session")
+def shell_in_node(node: str) -> None:
+    """Skip a case that needs a shell in the node where the provider has none."""
+    try:
+        running.provider().shell(node, "true")
+    except ClusterProblem as impossible:
+        pytest.skip(str(impossible))
 
 
 @pytest.fixture(scope="session")

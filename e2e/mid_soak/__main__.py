@@ -73,7 +73,7 @@ class MidSoak:
         cluster_client, node = self._stage.cluster_client, self._stage.node
         self._configure()
         cpus = contention.machine_cpus(cluster_client, node)
-        arena = Arena(self._stage.cluster, cluster_client, self._stage.namespace, cpus)
+        arena = Arena(self._stage.cluster, cluster_client, self._stage.namespace, node, cpus)
         made = contention.pods(self._stage.suite.workload, node, cpus)
         arena.create({name: made[name] for name in (SERVICE, PEER)})
         self._load.create_mid(REPLICAS)

@@ -46,7 +46,7 @@ class Load:
     def __init__(self, stage: Stage, chance: random.Random) -> None:
         self._stage = stage
         self._chance = chance
-        self._prod: dict[int, Pod] = {}
+        self._prod: dict[int, str] = {}
         self._made = 0
         self.is_busy = False
         self.hogs = 0
@@ -84,10 +84,10 @@ class Load:
         memory_mib = self._chance.randint(16, 96)
         work = workloads.load(cores=levels, memory_mib=memory_mib, phase_seconds=self._chance.uniform(10, 40))
         requests = {"cpu": PROD_CPU, "memory": f"{memory_mib}Mi"}
-        pod = workloads.pod(
-            f"prod-{self._made}", self._stage.suite.workload, *work, requests=requests, nodes=[self._stage.node]
-        )
-        self._prod[slot] = self._stage.cluster_client.create("Pod", pod, self._stage.namespace)
+        name = f"prod-{self._made}"
+        pod = workloads.pod(name, self._stage.suite.workload, *work, requests=requests, nodes=[self._stage.node])
+        self._stage.cluster_client.create("Pod", pod, self._stage.namespace)
+        self._prod[slot] = name
 
     def hog(self) -> None:
         """Let a running Mid pod allocate twice its mid-memory; one that is just leaving is left alone."""
@@ -101,13 +101,13 @@ class Load:
 
     def check_prod(self) -> None:
         """Record the Prod pods of which the kernel has killed a process."""
-        for pod in self._prod.values():
+        for name in self._prod.values():
+            pod = self._stage.cluster_client.get("Pod", name, self._stage.namespace)
             with contextlib.suppress(LookupError):  # it does not run yet
-                if oom_kills.of_pod(pod["metadata"]["uid"]):
-                    self.killed.append(pod["metadata"]["name"])
+                if oom_kills.of_pod(pod):
+                    self.killed.append(name)
 
     def _remove(self, slot: int) -> None:
         if slot in self._prod:
             self.check_prod()
-            name = self._prod.pop(slot)["metadata"]["name"]
-            self._stage.cluster_client.delete("Pod", name, self._stage.namespace, grace_seconds=1)
+            self._stage.cluster_client.delete("Pod", self._prod.pop(slot), self._stage.namespace, grace_seconds=1)

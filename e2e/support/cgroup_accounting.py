@@ -1,22 +1,23 @@
-"""The kernel's accounting of a pod, read from its cgroup by this process, as reference for the agent's report.
-
-The pod's folder is found by the UID in its name, with any hierarchy, driver and runtime.
-"""
+"""The kernel's accounting of pods in their control groups, as reference for the agent's report."""
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from pathlib import Path
+import itertools
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
-CGROUPS = Path("/sys/fs/cgroup")
-_EVERY_SECONDS = 0.25
+from e2e.support import control_groups
+from e2e.support.control_groups import Group, Pod
+from e2e.support.node_sampler import NodeSampler
+
+_V1_CPU, _V1_QUOTA, _V1_PERIOD = "cpuacct.usage", "cpu.cfs_quota_us", "cpu.cfs_period_us"
+_V2_CPU, _V2_QUOTA = "cpu.stat", "cpu.max"
+_MEMORY = "memory.stat"
+_UNLIMITED = ("max", "-1")
 
 
 class Account(NamedTuple):
-    """Counters of the kernel at one time."""
+    """Counters of the kernel at one time of the node's clock."""
 
     at_seconds: float
     cpu_seconds: float
@@ -24,113 +25,81 @@ class Account(NamedTuple):
     """Anonymous memory of the processes, without page cache."""
 
 
-def cpu_seconds(pod_uid: str) -> float:
-    """Return the CPU time of a pod until now, with its ended containers. Raises LookupError, as below."""
-    return _cpu_seconds(_cpu_file(pod_uid))
+class Quota(NamedTuple):
+    """A CPU limit in the kernel, and the files that have it: quota and period, or both in one."""
+
+    millis: int
+    files: tuple[PurePosixPath, ...]
+
+
+def cpu_seconds(group: Group) -> float:
+    """Return the CPU time of a group until now, with its ended containers. Raises LookupError."""
+    files = {path.name: lines for path, lines in group.files(_V1_CPU, _V2_CPU).items()}
+    if _V1_CPU in files:
+        return int(files[_V1_CPU][0]) / 1e9
+    return int(control_groups.fields(files[_V2_CPU])["usage_usec"]) / 1e6
 
 
 class CgroupWitness:
-    """Reads a pod's counters until it is closed. Raises LookupError when the cgroup is not visible."""
+    """Reads a pod's counters in its node until it is closed. Raises LookupError without such a group."""
 
-    def __init__(self, pod_uid: str) -> None:
-        self._cpu = _cpu_file(pod_uid)
-        self._memory = find("memory", pod_uid, "memory.stat") or find("", pod_uid, "memory.stat")
-        if self._memory is None:
-            raise _not_visible(pod_uid)
-        self.accounts: list[Account] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._read_on, daemon=True)
-        self._thread.start()
+    def __init__(self, pod: Pod) -> None:
+        group = control_groups.of_pod(pod)
+        files = {path.name: path for path in group.files(_V1_CPU, _V2_CPU, _MEMORY)}
+        self._is_v1 = _V1_CPU in files
+        cpu, memory = (files[_V1_CPU], "total_rss ") if self._is_v1 else (files[_V2_CPU], "anon ")
+        self._sampler = NodeSampler(group.node, (cpu, "" if self._is_v1 else "usage_usec "), (files[_MEMORY], memory))
 
     def close(self) -> None:
         """Stop reading."""
-        self._stop.set()
-        self._thread.join()
+        self._sampler.close()
 
-    def _read_on(self) -> None:
-        while not self._stop.wait(_EVERY_SECONDS):
-            self.accounts.append(Account(time.time(), _cpu_seconds(self._cpu), self._memory_bytes()))
-
-    def _memory_bytes(self) -> int:
-        assert self._memory is not None
-        fields = _fields(self._memory.read_text())
-        return int(fields["total_rss"] if "total_rss" in fields else fields["anon"])
+    def _accounts(self) -> list[Account]:
+        per_second = 1e9 if self._is_v1 else 1e6
+        return [
+            Account(at, _last_number(cpu) / per_second, _last_number(memory))
+            for at, (cpu, memory) in self._sampler.samples()
+        ]
 
     def cpu_seconds_between(self, start_seconds: float, end_seconds: float) -> float:
         """CPU time that the pod used between two moments, both within what was read (LookupError)."""
-        return self._cpu_seconds_at(end_seconds) - self._cpu_seconds_at(start_seconds)
+        accounts = self._accounts()
+        return _cpu_seconds_at(accounts, end_seconds) - _cpu_seconds_at(accounts, start_seconds)
 
     def memory_bytes_between(self, start_seconds: float, end_seconds: float) -> float:
         """Mean memory between two moments."""
-        values = [each.memory_bytes for each in self.accounts if start_seconds <= each.at_seconds <= end_seconds]
+        values = [one.memory_bytes for one in self._accounts() if start_seconds <= one.at_seconds <= end_seconds]
         return sum(values) / len(values)
 
-    def _cpu_seconds_at(self, at_seconds: float) -> float:
-        for before, after in zip(self.accounts, self.accounts[1:], strict=False):
-            if before.at_seconds <= at_seconds <= after.at_seconds:
-                share = (at_seconds - before.at_seconds) / (after.at_seconds - before.at_seconds)
-                return before.cpu_seconds + share * (after.cpu_seconds - before.cpu_seconds)
-        first, last = (self.accounts[0].at_seconds, self.accounts[-1].at_seconds) if self.accounts else (0.0, 0.0)
-        raise LookupError(f"nothing was read at {at_seconds:.1f}, only from {first:.1f} to {last:.1f}")
+
+def _last_number(line: str) -> int:
+    return int(line.rsplit(maxsplit=1)[-1])
 
 
-def quota_millis(pod_uid: str) -> int:
+def _cpu_seconds_at(accounts: list[Account], at_seconds: float) -> float:
+    for before, after in itertools.pairwise(accounts):
+        if before.at_seconds <= at_seconds <= after.at_seconds:
+            share = (at_seconds - before.at_seconds) / (after.at_seconds - before.at_seconds)
+            return before.cpu_seconds + share * (after.cpu_seconds - before.cpu_seconds)
+    first, last = accounts[0].at_seconds, accounts[-1].at_seconds
+    raise LookupError(f"nothing was read at {at_seconds:.1f}, only from {first:.1f} to {last:.1f}")
+
+
+def quota(pod: Pod) -> Quota:
     """Return the CPU that a container of the pod may use, the smallest of all. Raises LookupError without any quota."""
-    pod = find("cpu", pod_uid, "cpu.cfs_quota_us") or find("", pod_uid, "cpu.max")
-    if pod is None:
-        raise _not_visible(pod_uid)
-    found = [_quota_millis(file) for file in pod.parent.glob(f"*/{pod.name}")]
-    if not (limited := [each for each in found if each is not None]):
-        raise LookupError(f"no container of pod {pod_uid} has a quota")
-    return min(limited)
+    files = control_groups.of_pod(pod).files(*(f"*/{name}" for name in (_V1_QUOTA, _V1_PERIOD, _V2_QUOTA)))
+    quotas = []
+    for path in files:
+        if path.name != _V1_PERIOD:
+            of_one = (path, path.with_name(_V1_PERIOD)) if path.name == _V1_QUOTA else (path,)
+            millis = quota_millis(" ".join(files[part][0] for part in of_one))
+            quotas += [] if millis is None else [Quota(millis, of_one)]
+    if not quotas:
+        raise LookupError(f"no container of pod {pod['metadata']['name']} has a quota")
+    return min(quotas)
 
 
-def _quota_millis(file: Path) -> int | None:
-    period = file.with_name("cpu.cfs_period_us")
-    quota, per = file.read_text().split() if file.name == "cpu.max" else (file.read_text(), period.read_text())
-    return None if quota.strip() in ("max", "-1") else round(1000 * int(quota) / int(per))
-
-
-def _not_visible(pod_uid: str) -> LookupError:
-    return LookupError(f"no cgroup of pod {pod_uid} below {CGROUPS}: its node is another machine")
-
-
-def cpu_seconds_of_all_pods() -> float | None:
-    """Return the CPU that all pods of this machine have used, None where the node is another machine."""
-    for name in ("cpuacct/kubepods/cpuacct.usage", "kubepods/cpu.stat", "kubepods.slice/cpu.stat"):
-        if (file := CGROUPS / name).exists():
-            return _cpu_seconds(file)
-    return None
-
-
-def _cpu_file(pod_uid: str) -> Path:
-    found = find("cpuacct", pod_uid, "cpuacct.usage") or find("", pod_uid, "cpu.stat")
-    if found is None:
-        raise _not_visible(pod_uid)
-    return found
-
-
-def _cpu_seconds(file: Path) -> float:
-    text = file.read_text()
-    if file.name == "cpuacct.usage":
-        return int(text) / 1e9
-    return int(_fields(text)["usage_usec"]) / 1e6
-
-
-def find(controller: str, pod_uid: str, file: str) -> Path | None:
-    """Return a file of a pod's cgroup; `controller` is empty on cgroup v2.
-
-    No glob: it fails when another program removes a folder while it is read.
-    """
-    # The drivers cgroupfs and systemd, which puts the names of the parents first.
-    ends = f"pod{pod_uid}", f"pod{pod_uid.replace('-', '_')}.slice"
-    for folder, below, _ in os.walk(CGROUPS / controller):
-        for name in (each for each in below if each.endswith(ends)):
-            found = Path(folder, name, file)
-            if found.exists():
-                return found
-    return None
-
-
-def _fields(text: str) -> dict[str, str]:
-    return dict(line.split(maxsplit=1) for line in text.splitlines())
+def quota_millis(words: str) -> int | None:
+    """Return a limit in milli-cores of its quota and its period, None where there is none."""
+    text, period = words.split()
+    return None if text in _UNLIMITED else round(1000 * int(text) / int(period))

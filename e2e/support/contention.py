@@ -9,18 +9,19 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
-from e2e.support import cgroup_accounting, workloads
+from e2e.support import cgroup_accounting, control_groups, workloads
 from e2e.support.cluster_client import ClusterClient
+from e2e.support.control_groups import Group
 from e2e.support.names import MID_CPU, MID_MEMORY
+from tools.localcluster import running
 from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
@@ -34,8 +35,7 @@ _LEAD_SECONDS = (3.0, 6.0, 12.0)
 _HEAD_SECONDS = 0.5
 """Time before the first request from which other programs have less weight: those that start the pair need theirs."""
 _LOST = "`kubectl exec` ended without output, as it does at times on a machine without an idle CPU"
-_POD_GROUPS = (Path("/sys/fs/cgroup/cpu/kubepods/cpu.shares"), Path("/sys/fs/cgroup/kubepods/cpu.weight"))
-_MOST = {"cpu.shares": 262144, "cpu.weight": 10000}
+_MOST_WEIGHT = {"cpu.shares": 262144, "cpu.weight": 10000}
 
 
 class TooBusy(ClusterProblem):
@@ -51,7 +51,6 @@ class Latency(NamedTuple):
     longest: float
     antagonist_cores: float
     pods_cores: float = math.nan
-    """NaN where the node is another machine."""
 
 
 def medians(rounds: Iterable[Latency]) -> Latency:
@@ -95,6 +94,7 @@ class Arena:
     cluster: Cluster
     cluster_client: ClusterClient
     namespace: str
+    node: str
     machine_cpus: int
     iterations: int = 0
 
@@ -130,13 +130,12 @@ class Arena:
             many = f"--workers={2 * self.machine_cpus}"
             filled = both.submit(self._run, antagonist, "fill", *common, many) if antagonist else None
             time.sleep(max(at - _HEAD_SECONDS - time.time(), 0.0))
-            with _pods_before_other_programs():
-                time.sleep(max(at - time.time(), 0.0))
-                used, began = cgroup_accounting.cpu_seconds_of_all_pods(), time.monotonic()
+            all_pods = control_groups.of_all_pods(self.node)
+            with _pods_before_other_programs(all_pods):
+                used = cgroup_accounting.cpu_seconds(all_pods)  # before the first request: they use nothing until then
                 found = served.result()
                 cores = filled.result()["cpu_seconds"] / seconds if filled else 0.0
-                lasted, after = time.monotonic() - began, cgroup_accounting.cpu_seconds_of_all_pods()
-        of_pods = math.nan if used is None or after is None else (after - used) / lasted
+                of_pods = (cgroup_accounting.cpu_seconds(all_pods) - used) / seconds
         return Latency(found["p50"], found["p90"], found["p99"], found["longest"], cores, of_pods)
 
     def _run(self, pod: str, *words: str) -> dict[str, float]:
@@ -152,24 +151,25 @@ def machine_cpus(cluster_client: ClusterClient, node: str) -> int:
     return int(cluster_client.get("Node", node)["status"]["capacity"]["cpu"])
 
 
-def weights() -> dict[str, int]:
-    """Return the CPU shares of the QoS groups of this machine, on cgroup v1; empty elsewhere."""
-    folder = _POD_GROUPS[0].parent
-    files = {name: folder / name / "cpu.shares" for name in ("burstable", "besteffort")}
-    return {name: int(file.read_text()) for name, file in files.items() if file.exists()}
+def weights(node: str) -> dict[str, int]:
+    """Return the CPU weight of each QoS group and Guaranteed pod of a node, as its kernel counts them."""
+    files = control_groups.of_all_pods(node).files(*(f"*/{name}" for name in _MOST_WEIGHT))
+    return {path.parent.name: int(line) for path, (line,) in files.items()}
 
 
 @contextlib.contextmanager
-def _pods_before_other_programs() -> Iterator[None]:
-    """Give the pods of this machine the largest weight, so that its other programs are no part of a comparison.
+def _pods_before_other_programs(all_pods: Group) -> Iterator[None]:
+    """Give all pods of a node the largest weight, so that its other programs are no part of a comparison.
 
-    Weights between pods stay as they are. No effect where the node is another machine.
+    Weights between pods stay as they are.
     """
-    before = {file: file.read_text() for file in _POD_GROUPS if os.access(file, os.W_OK)}
-    for file in before:
-        file.write_text(str(_MOST[file.name]))
+    before = {path: int(line) for path, (line,) in all_pods.files(*_MOST_WEIGHT).items()}
+    _write(all_pods.node, {path: _MOST_WEIGHT[path.name] for path in before})
     try:
         yield
     finally:
-        for file, weight in before.items():
-            file.write_text(weight)
+        _write(all_pods.node, before)
+
+
+def _write(node: str, numbers: Mapping[PurePosixPath, int]) -> None:
+    running.provider().shell(node, "\n".join(f"echo {number} >{path}" for path, number in numbers.items()))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from e2e.support import cgroup_accounting, slo_config, waiting, workloads
+from e2e.support import cgroup_accounting, contention, node_sampler, slo_config, waiting, workloads
 from e2e.support.cluster_client import ClusterClient, cpu_millis
 from e2e.support.installation import Suite
+from e2e.support.node_sampler import NodeSampler
 
 MID_MILLIS, MEMORY_MIB = 200, 48
 PERMITTED = "--set=koordlet.suppression.enabled=true"
@@ -21,52 +19,39 @@ _MARGIN_PERCENT, _HIGHEST_PERCENT = 12, 80
 _WATCHED_SECONDS = 15.0
 
 
-class _Sample(NamedTuple):
-    at_seconds: float
-    busy_ticks: int
-    all_ticks: int
-
-
 class MachineLoad:
-    """Share of the machine's CPU that is used, read from the kernel until it is closed."""
+    """Share of a node's CPU that is used, read from its kernel until it is closed. Times are of the node's clock."""
 
-    def __init__(self) -> None:
-        self._samples = [_read_ticks()]
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._read_on, daemon=True)
-        self._thread.start()
-
-    def _read_on(self) -> None:
-        while not self._closed.wait(0.25):
-            self._samples.append(_read_ticks())
+    def __init__(self, node: str) -> None:
+        self._sampler = NodeSampler(node, ("/proc/stat", "cpu "))
 
     def close(self) -> None:
         """Stop reading."""
-        self._closed.set()
-        self._thread.join()
+        self._sampler.close()
 
     def percents(self, since: float, window_seconds: float) -> list[tuple[float, float]]:
         """Return the time of each sample since a moment, and the mean usage of the seconds before it."""
-        samples, found, first = list(self._samples), [], 0
-        for last in samples:
-            while samples[first + 1].at_seconds <= last.at_seconds - window_seconds:
+        samples = [(at_seconds, *_ticks(line)) for at_seconds, (line,) in self._sampler.samples()]
+        percents, first = [], 0
+        for at_seconds, busy_ticks, all_ticks in samples:
+            while samples[first + 1][0] <= at_seconds - window_seconds:
                 first += 1
-            before = samples[first]
-            if last.at_seconds >= since and last.all_ticks > before.all_ticks:
-                used = (last.busy_ticks - before.busy_ticks) / (last.all_ticks - before.all_ticks)
-                found.append((last.at_seconds, 100 * used))
-        return found
+            _, busy_before, all_before = samples[first]
+            if at_seconds >= since and all_ticks > all_before:
+                percents.append((at_seconds, 100 * (busy_ticks - busy_before) / (all_ticks - all_before)))
+        return percents
 
     def quiet_threshold(self) -> int:
         """Wait until the machine leaves room for a step of load; return a threshold below the step, above the rest."""
 
         def highest() -> float:
-            return max(percent for _, percent in self.percents(time.monotonic() - _WATCHED_SECONDS, 5.0))
+            percents = self.percents(0, 5.0)
+            return max(percent for at_seconds, percent in percents if at_seconds >= percents[-1][0] - _WATCHED_SECONDS)
 
         time.sleep(_WATCHED_SECONDS)
         most = waiting.until(
             "the machine is calm enough", highest, lambda seen: seen + _MARGIN_PERCENT <= _HIGHEST_PERCENT,
-            within_seconds=300,
+            within_seconds=300, every_seconds=2,
         )  # fmt: skip
         return int(most + _MARGIN_PERCENT)
 
@@ -83,11 +68,11 @@ class MachineLoad:
         return passed
 
 
-def _read_ticks() -> _Sample:
-    first, *_ = Path("/proc/stat").read_text(encoding="ascii").splitlines()
-    user, nice, system, idle, waiting_, *others = (int(word) for word in first.split()[1:9])
+def _ticks(line: str) -> tuple[int, int]:
+    """Return the ticks of a line of /proc/stat that were used, and all of them."""
+    user, nice, system, idle, waiting_, *others = (int(word) for word in line.split()[1:9])
     busy = user + nice + system + sum(others)
-    return _Sample(time.monotonic(), busy, busy + idle + waiting_)
+    return busy, busy + idle + waiting_
 
 
 class Stage:
@@ -95,7 +80,7 @@ class Stage:
 
     def __init__(self, cluster_client: ClusterClient, suite: Suite, node: str, namespace: str) -> None:
         self.cluster_client, self.suite, self.node, self.namespace = cluster_client, suite, node, namespace
-        self.load = MachineLoad()
+        self.load = MachineLoad(node)
         self.threshold_percent = 0
 
     def start(self) -> None:
@@ -132,7 +117,7 @@ class Stage:
 
     def quota_millis(self) -> int:
         """Return the CPU limit of the Mid pod in the kernel."""
-        return cgroup_accounting.quota_millis(self.pod()["metadata"]["uid"])
+        return cgroup_accounting.quota(self.pod()).millis
 
     def pod(self) -> dict[str, Any]:
         """Return the Mid pod."""
@@ -140,10 +125,10 @@ class Stage:
 
     @contextlib.contextmanager
     def step_of_prod(self) -> Iterator[float]:
-        """Let a Prod pod use most of the machine; yield the time of its creation."""
-        cores = f"{_STEP_SHARE * (os.cpu_count() or 1):.1f}"
+        """Let a Prod pod use most of the node; yield the time of its creation by the node's clock."""
+        cores = f"{_STEP_SHARE * contention.machine_cpus(self.cluster_client, self.node):.1f}"
         made = workloads.pod("step", self.suite.workload, *workloads.load(cores=cores), nodes=[self.node])
-        begin = time.monotonic()
+        begin = node_sampler.now(self.node)
         self.cluster_client.create("Pod", made, self.namespace)
         try:
             yield begin
@@ -151,14 +136,21 @@ class Stage:
             self.cluster_client.delete("Pod", "step", self.namespace, grace_seconds=1)
             waiting.until("it is gone", lambda: self.cluster_client.find("Pod", "step", self.namespace) is None)
 
-    def until_quota(
-        self, what: str, accept: Callable[[int], object], within_seconds: float, every_seconds: float = 0.2
-    ) -> float:
-        """Wait for a quota in the kernel; return the time at which it was seen."""
-        waiting.until(
-            what, self.quota_millis, accept, within_seconds=within_seconds, every_seconds=every_seconds
-        )  # fmt: skip
-        return time.monotonic()
+    def until_quota(self, what: str, accept: Callable[[int], object], within_seconds: float) -> float:
+        """Wait for a quota in the kernel; return the time from which it was there, by the node's clock."""
+
+        def newest_or_accepted() -> tuple[float, int | None]:
+            quotas = [(at, cgroup_accounting.quota_millis(" ".join(lines))) for at, lines in sampler.samples()]
+            return next((quota for quota in quotas if is_accepted(quota)), quotas[-1])
+
+        def is_accepted(quota: tuple[float, int | None]) -> bool:
+            return quota[1] is not None and bool(accept(quota[1]))
+
+        files = cgroup_accounting.quota(self.pod()).files
+        with contextlib.closing(NodeSampler(self.node, *((file, "") for file in files))) as sampler:
+            return waiting.until(what, newest_or_accepted, is_accepted, within_seconds=within_seconds, every_seconds=1)[
+                0
+            ]
 
 
 @contextlib.contextmanager

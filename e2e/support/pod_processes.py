@@ -1,16 +1,23 @@
-"""Processes of pods on this machine, to kill or freeze them, which the API cannot do."""
+"""Processes of pods, killed in their node, which the API cannot do."""
 
 from __future__ import annotations
 
-import contextlib
+from e2e.support import control_groups
+from e2e.support.control_groups import Pod
+from tools.localcluster import running
 
-import psutil
+_KILL = """
+for pid in {pids}; do
+    words=$(tr '\\0' ' ' 2>/dev/null </proc/$pid/cmdline)
+    case " $words " in *" {words} "*) kill -KILL $pid && echo $pid && break ;; esac
+done
+"""
 
 
-def find(pod: str, *words: str) -> psutil.Process:
-    """Return the process of a pod whose command line has all the words. Raises LookupError."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            if set(words) <= set(process.cmdline()) and process.environ().get("HOSTNAME") == pod:
-                return process
-    raise LookupError(f"no process {' '.join(words)} of pod {pod} here: its node is another machine")
+def kill(pod: Pod, *words: str) -> None:
+    """Kill the process of a pod whose command line has these words in a row. Raises LookupError."""
+    group = control_groups.of_pod(pod)
+    pids = {pid for lines in group.files("cgroup.procs", "*/cgroup.procs").values() for pid in lines}
+    script = _KILL.format(pids=" ".join(sorted(pids)), words=" ".join(words))
+    if not running.provider().shell(group.node, script).strip():
+        raise LookupError(f"pod {pod['metadata']['name']} on node {group.node} has no process {' '.join(words)}")

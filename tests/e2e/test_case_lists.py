@@ -10,10 +10,11 @@ from tools.localcluster.providers.registry import PROVIDERS
 
 FILES = {file.stem: file for file in conftest.CASES.rglob("test_*.py")}
 LISTS = {
-    **{name: getattr(conftest, name) for name in ("LONG", "LAST", "ON_CGROUP_V1", "SKIPS_BY_MACHINE", "SKIPS_BY_NODE")},
+    **{name: getattr(conftest, name) for name in ("LONG", "LAST", "ON_CGROUP_V1", "SKIPS_BY_MACHINE")},
     **{f"SKIPS of {provider}": names for provider, names in conftest.SKIPS.items()},
 }
-SKIPPING = {name for name, file in FILES.items() if re.search(r"pytest\.skip\(|mark\.skip", file.read_text("utf-8"))}
+SKIPS = r"pytest\.skip\(|mark\.skip|shell_in_node"
+SKIPPING = {name for name, file in FILES.items() if re.search(SKIPS, file.read_text("utf-8"))}
 
 
 @pytest.mark.parametrize("names", LISTS.values(), ids=LISTS)
@@ -29,11 +30,7 @@ def test_file_names_of_cases_are_unique():
 
 def test_each_provider_has_a_list_of_skips_and_each_listed_case_a_skip():
     assert conftest.SKIPS.keys() == PROVIDERS.keys()
-    listed = {
-        *conftest.SKIPS_BY_MACHINE,
-        *conftest.SKIPS_BY_NODE,
-        *(n for each in conftest.SKIPS.values() for n in each),
-    }
+    listed = {*conftest.SKIPS_BY_MACHINE, *(name for names in conftest.SKIPS.values() for name in names)}
     assert listed == SKIPPING
 
 
@@ -43,19 +40,12 @@ def skipped():
 
 def test_a_skip_that_no_list_allows_fails_with_its_reason():
     report = skipped()
-    conftest.refuse_skip(report, "test_shadow", conftest.allowed_skips("kind"), "kind")
+    conftest.refuse_skip(report, "test_shadow", conftest.SKIPS["kind"], "kind")
     assert report.failed
     assert re.search("no audit log: test_shadow may not be skipped with --provider kind", str(report.longrepr))
 
 
 def test_a_skip_that_a_list_allows_stays_one():
     report = skipped()
-    conftest.refuse_skip(report, "test_shadow", conftest.allowed_skips("existing"), "existing")
+    conftest.refuse_skip(report, "test_shadow", conftest.SKIPS["existing"], "existing")
     assert report.skipped
-
-
-@pytest.mark.parametrize(("user", "may_skip"), [(0, False), (1000, True)])
-def test_cases_that_need_processes_of_pods_may_be_skipped_without_root(monkeypatch, user, may_skip):
-    monkeypatch.setattr("os.geteuid", lambda: user)
-    monkeypatch.setattr("sys.platform", "linux")
-    assert ("test_agent_killed" in conftest.allowed_skips("local")) is may_skip

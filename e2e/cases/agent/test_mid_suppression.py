@@ -17,7 +17,7 @@ from e2e.support.mid_suppression import MID_MILLIS, Stage
 DOWN_SECONDS = 10
 CALM_SECONDS = 30
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("shell_in_node")]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import datetime as dt
 import json
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -67,17 +66,14 @@ class SummaryWitness:
 
 @pytest.fixture(scope="module")
 def measured(
-    cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str, namespace: str
-) -> Iterator[Measured]:
+    cluster: Cluster, suite: Suite, cluster_client: ClusterClient, node: str, namespace: str, shell_in_node: None
+) -> Measured:
     """Let the pod run for a whole window of a report."""
     arguments = workloads.load(cores="0.15,0.45", phase_seconds=3, memory_mib=MEMORY_MIB)
     pod = workloads.pod(POD, suite.workload, *arguments, requests={"cpu": "100m", "memory": "64Mi"}, nodes=[node])
     cluster_client.create("Pod", pod, namespace)
     cluster_client.wait_running(namespace, POD)
-    try:
-        own = CgroupWitness(cluster_client.get("Pod", POD, namespace)["metadata"]["uid"])
-    except LookupError as invisible:
-        pytest.skip(str(invisible))
+    own = CgroupWitness(cluster_client.get("Pod", POD, namespace))
     kubelet = SummaryWitness(cluster, node, namespace)
     whole_window = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=WINDOW_SECONDS + SETTLING_SECONDS)
     status = cluster_client.wait_report(node, whole_window, within_seconds=WINDOW_SECONDS + 75)["status"]

@@ -11,13 +11,14 @@ from e2e.support import agent_restart, pod_processes, waiting
 from e2e.support.agent_restart import Succession
 from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.installation import Suite
+from e2e.support.names import SUITE_NAMESPACE
 
 SETTLED_SECONDS = 12  # of the 30 between two trainings
 CHECKPOINT_SECONDS = 10
 BACK_WITHIN_SECONDS = 60
 COMPARED = [("prod", "classPeak"), ("prod", "systemPeak"), ("prod", "peak"), ("node", "mean"), ("node", "stdev")]
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("shell_in_node")]
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +49,8 @@ def death(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str
 
 def _kill(suite: Suite, cluster_client: ClusterClient) -> None:
     """Kill the agent, and wait until it is back in the same pod."""
-    before, pod = agent_restart.container(suite, cluster_client), suite.agent_pod()
-    try:
-        pod_processes.find(pod, "koordlet", "run").kill()
-    except LookupError as invisible:
-        pytest.skip(str(invisible))
+    before = agent_restart.container(suite, cluster_client)
+    pod_processes.kill(cluster_client.get("Pod", suite.agent_pod(), SUITE_NAMESPACE), "koordlet", "run")
     waiting.until(
         "the kubelet starts it again",
         lambda: agent_restart.container(suite, cluster_client),

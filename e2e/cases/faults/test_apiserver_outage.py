@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import fsum
 from typing import Any, NamedTuple
 
@@ -18,15 +18,21 @@ from e2e.support.cluster_client import ClusterClient, cpu_millis, moment
 from e2e.support.installation import Suite
 from e2e.support.names import SUITE_NAMESPACE
 from e2e.support.report_recorder import Report, ReportWitness
-from tools.localcluster import health, layout, running
+from tools.localcluster import running
+from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 
 AWAY_SECONDS = 120
 LONGEST_PAUSE_SECONDS = 30  # of the back-off
 WINDOW, WINDOW_SECONDS = "3m0s", 180  # longer than the outage
 POD = "tide"
+_ASK = """
+import os, ssl, urllib.request
+url = "https://" + os.environ["KUBERNETES_SERVICE_HOST"] + "/readyz"
+print(urllib.request.urlopen(url, timeout=2, context=ssl._create_unverified_context()).read().decode())
+"""
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("shell_in_node")]
 
 
 class Outage(NamedTuple):
@@ -56,24 +62,22 @@ def outage(suite: Suite, cluster_client: ClusterClient, node: str, namespace: st
     arguments = workloads.load(cores="0.1,0.3", phase_seconds=7)
     cluster_client.create("Pod", workloads.pod(POD, suite.workload, *arguments, nodes=[node]), namespace)
     cluster_client.wait_running(namespace, POD)
-    uid = cluster_client.get("Pod", POD, namespace)["metadata"]["uid"]
+    pod = cluster_client.get("Pod", POD, namespace)
     before = _containers(suite, cluster_client)
-    try:
-        account = CgroupWitness(uid)
-    except LookupError as invisible:
-        pytest.skip(str(invisible))
-    with contextlib.closing(account):
-        began, ended = _stop_the_apiserver()
+    with contextlib.closing(CgroupWitness(pod)) as account:
+        began, ended = _stop_the_apiserver(lambda: _service_answers(suite.cluster, namespace))
         with contextlib.closing(ReportWitness(cluster_client, node)) as witness:
             back = dt.datetime.fromtimestamp(ended, dt.UTC)
             cluster_client.wait_report(node, back, within_seconds=LONGEST_PAUSE_SECONDS + 15)
         page = waiting.until("the agent's samples", lambda: suite.agent_page("/debug/samples"))
         used = account.cpu_seconds_between(began + 2, ended - 2)
-    yield Outage(began, ended, witness.reports, page, uid, used, (before, _containers(suite, cluster_client)))
+    yield Outage(
+        began, ended, witness.reports, page, pod["metadata"]["uid"], used, (before, _containers(suite, cluster_client))
+    )
     slo_config.write(cluster_client, slo_config.BASE)
 
 
-def _stop_the_apiserver() -> tuple[float, float]:
+def _stop_the_apiserver(is_reached: Callable[[], bool]) -> tuple[float, float]:
     """Return the time of the request to end, and the time when pods could reach it again."""
     began = time.time()
     try:
@@ -85,7 +89,7 @@ def _stop_the_apiserver() -> tuple[float, float]:
     finally:
         running.provider().start("kube-apiserver")
     # It removes its address in the cluster when it ends, and kube-proxy backs off before it watches again.
-    waiting.until("pods can reach it", _service_answers, within_seconds=90)
+    waiting.until("pods can reach it", is_reached, within_seconds=90)
     ended = time.time()
     # So does the kubelet, and the next case would wait for it: a new one watches at once.
     running.provider().stop("kubelet")
@@ -93,8 +97,9 @@ def _stop_the_apiserver() -> tuple[float, float]:
     return began, ended
 
 
-def _service_answers() -> bool:
-    return health.responds(f"https://{layout.APISERVER_SERVICE_ADDRESS}/readyz")
+def _service_answers(cluster: Cluster, namespace: str) -> bool:
+    """Return whether the pod gets an answer. Raises ClusterProblem."""
+    return cluster.run("exec", POD, "--namespace", namespace, "--", "python3", "-c", _ASK).strip() == "ok"
 
 
 def _containers(suite: Suite, cluster_client: ClusterClient) -> list[tuple[str, int]]:

@@ -19,7 +19,7 @@ POD, WITNESS = "survivor", "witness"
 READY_SECONDS = 150
 """Time until the kubelet has reported its runtime again, and the next pod runs."""
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("shell_in_node")]
 
 
 class Restart(NamedTuple):
@@ -39,23 +39,23 @@ class Restart(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def uid(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str) -> Iterator[str]:
-    """Run a Mid pod with a CPU limit, and return its UID."""
+def pod(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str) -> Iterator[dict[str, Any]]:
+    """Run a Mid pod with a CPU limit, and return it."""
     slo_config.write(cluster_client, slo_config.changed(**slo_config.STATIC))
     waiting.until(
         "Mid on the node", lambda: cluster_client.mid(node), lambda mid: mid and mid[0] >= MID_MILLIS,
         within_seconds=180,
     )  # fmt: skip
-    pod = workloads.mid_pod(POD, suite.workload, cpu_millis=MID_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
-    resources = pod["spec"]["containers"][0]["resources"]
+    made = workloads.mid_pod(POD, suite.workload, cpu_millis=MID_MILLIS, memory_mib=MEMORY_MIB, nodes=[node])
+    resources = made["spec"]["containers"][0]["resources"]
     resources["requests"] |= {"cpu": "0", "memory": "0"}
     resources["limits"] |= {"cpu": f"{MID_MILLIS}m", "memory": f"{MEMORY_MIB}Mi"}
-    cluster_client.create("Pod", pod, namespace)
+    cluster_client.create("Pod", made, namespace)
     cluster_client.wait_running(namespace, POD)
     waiting.until(
         "its start in its status", lambda: _container(cluster_client, namespace)["state"].get("running")
     )  # fmt: skip
-    yield str(cluster_client.get("Pod", POD, namespace)["metadata"]["uid"])
+    yield dict(cluster_client.get("Pod", POD, namespace))
     slo_config.write(cluster_client, slo_config.BASE)
 
 
@@ -69,18 +69,18 @@ def _sampled(cluster_client: ClusterClient, node: str, after: dt.datetime) -> dt
 
 
 @pytest.fixture(scope="module")
-def restart(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str, uid: str) -> Restart:
+def restart(cluster_client: ClusterClient, suite: Suite, node: str, namespace: str, pod: dict[str, Any]) -> Restart:
     """Stop containerd until the agent has reported without it, then start it, and let another pod run."""
     container, agent = _container(cluster_client, namespace), agent_restart.container(suite, cluster_client)
+    quota = cgroup_accounting.quota(pod).millis
     try:
-        quota = cgroup_accounting.quota_millis(uid)
         running.provider().stop("containerd")
-    except (ClusterProblem, LookupError) as impossible:
+    except ClusterProblem as impossible:
         pytest.skip(str(impossible))
     try:
         began = dt.datetime.now(dt.UTC)
         meanwhile = _sampled(cluster_client, node, began)
-        quota_meanwhile = cgroup_accounting.quota_millis(uid)
+        quota_meanwhile = cgroup_accounting.quota(pod).millis
     finally:
         ended = dt.datetime.now(dt.UTC)
         running.provider().start("containerd")
@@ -92,7 +92,7 @@ def restart(cluster_client: ClusterClient, suite: Suite, node: str, namespace: s
         ended,
         meanwhile,
         _sampled(cluster_client, node, dt.datetime.now(dt.UTC)),
-        (quota, quota_meanwhile, cgroup_accounting.quota_millis(uid)),
+        (quota, quota_meanwhile, cgroup_accounting.quota(pod).millis),
         (container, _container(cluster_client, namespace)),
         (agent, agent_restart.container(suite, cluster_client)),
     )

@@ -24,13 +24,15 @@ VALID_P99_MICROS = 5 * contention.WORK_MICROS
 """Latency beside the peer below which the antagonists do not fill the machine, and nothing can be compared."""
 LEAST_ROUNDS, MOST_ROUNDS = 3, 9
 
+pytestmark = pytest.mark.usefixtures("shell_in_node")
+
 
 @pytest.fixture(scope="module")
 def arena(cluster: Cluster, cluster_client: ClusterClient, suite: Suite, node: str, namespace: str) -> Arena:
     waiting.until("Mid on the node", lambda: cluster_client.mid(node), within_seconds=120)
     cpus = contention.machine_cpus(cluster_client, node)
     made = contention.pods(suite.workload, node, cpus)
-    arena = Arena(cluster, cluster_client, namespace, cpus)
+    arena = Arena(cluster, cluster_client, namespace, node, cpus)
     arena.create({name: made[name] for name in (SERVICE, PEER, *MID)})
     return arena
 

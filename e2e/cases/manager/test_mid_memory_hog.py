@@ -37,6 +37,7 @@ while not any(child.poll() for child in children):
     time.sleep(0.1)
 sys.exit(1)
 """
+pytestmark = pytest.mark.usefixtures("shell_in_node")
 HOGS = {"process": _HOLD, "volume-in-memory": _FILL_A_VOLUME, "many-processes": _IN_CHILDREN}
 
 
@@ -87,7 +88,7 @@ def _restarts(cluster_client: ClusterClient) -> dict[str, int]:
 def test_it_alone_is_killed(
     cluster_client: ClusterClient, namespace: str, prod: list[str], hog: Callable[..., str], way: str
 ) -> None:
-    uids = [cluster_client.get("Pod", name, namespace)["metadata"]["uid"] for name in prod]
+    pods = [cluster_client.get("Pod", name, namespace) for name in prod]
     before = _restarts(cluster_client)
     name = hog(f"hog-{way}", HOGS[way], True)
 
@@ -99,7 +100,7 @@ def test_it_alone_is_killed(
     assert ended["exitCode"] != 0, ended
     if way == "process":
         assert ended["reason"] == "OOMKilled", ended
-    assert [oom_kills.of_pod(uid) for uid in uids] == [0] * len(prod)
+    assert [oom_kills.of_pod(pod) for pod in pods] == [0] * len(prod)
     after = _restarts(cluster_client)
     assert {each: after.get(each) for each in before} == before
     assert [cluster_client.pod_phase(each, namespace) for each in prod] == ["Running"] * len(prod)
