@@ -23,6 +23,7 @@ _LEAST_USED: Final = (
 )
 _WORDS: Final = frozenset((kube_scheduler.KIND, "profiles", "extenders", "plugins", "pluginConfig"))
 """Words of which a configuration has one."""
+_KINDS: Final = ("", kube_scheduler.KIND)
 
 
 class NotADocument(Exception):
@@ -54,7 +55,7 @@ def documents(text: str) -> list[tuple[str, Any]]:
                 raise NotADocument(f"is a ConfigMap with data that is {type(data).__name__}, want an object of strings")
             for key, inner in data.items():
                 candidates += [(f"data[{key}]", item) for item in _stored(str(inner))]
-        elif _kind(content) in ("", kube_scheduler.KIND):
+        elif _kind(content) in _KINDS:
             candidates.append(("", content))
     if not candidates:
         raise NotADocument("has no configuration: want pluginConfig, plugins or profiles, or a ConfigMap with one")
@@ -64,7 +65,7 @@ def documents(text: str) -> list[tuple[str, Any]]:
 def _stored(text: str) -> list[Any]:
     """Return the contents of a text in a ConfigMap that may be a configuration. Raises NotADocument."""
     try:
-        return [content for content in _contents(text) if _has_word(content) or _kind(content) == ""]
+        return [content for content in _contents(text) if _kind(content) in _KINDS]
     except NotADocument:
         if any(word in text for word in _WORDS):
             raise

@@ -249,7 +249,7 @@ kind: List
 items:
 - kind: ConfigMap
   metadata: {name: other}
-  data: {notes: plain words, broken: "a: b: c"}
+  data: {notes: plain words, broken: "a: b: c", descheduler: "{kind: DeschedulerPolicy, profiles: []}"}
 - kind: ConfigMap
   metadata: {name: c}
   data:
