@@ -36,9 +36,10 @@ class NodeSampler:
         )
         started = self._shell(f"""
 folder=$(mktemp -d)
+mkfifo "$folder/silence"
 cat >"$folder/script" <<'end'
 LC_ALL=C
-exec 3<> <(:)
+exec 3<>"$1"
 for ((count = 0; count < {math.ceil(_LONGEST_SECONDS / EVERY_SECONDS)}; count++)); do
 text=$EPOCHREALTIME
 {reads}
@@ -46,7 +47,7 @@ echo "$text"
 read -rt {EVERY_SECONDS} -u 3
 done
 end
-bash "$folder/script" </dev/null >"$folder/samples" 2>"$folder/errors" &
+bash "$folder/script" "$folder/silence" </dev/null >"$folder/samples" 2>"$folder/errors" &
 echo "$folder $!"
 """)
         self._folder, self._pid = started.split()
