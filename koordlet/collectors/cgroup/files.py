@@ -73,36 +73,35 @@ def memory_stat(text: bytes, version: CgroupVersion) -> MemoryStat:
 def _usage_parser(version: CgroupVersion, used: Collection[str]) -> Callable[[bytes], int]:
     """Return a parser of memory.stat that sums the fields in `used`, fast where the file is as kernels print it.
 
-    They print two keys first, in v1 after others, and further down five in a row.
+    They print two keys first, in v1 after others, and further down five in a row. In v2 the kernel memory follows the
+    two keys since Linux 5.18, and the reclaimable slabs follow the five.
     """
     keys = _KEYS[version]
-    before, first = (rb"\n", ("cache", "rss")) if version is CgroupVersion.V1 else (rb"\A", ("rss", "cache"))
-    head, lru = (
-        b"\\n".join(keys[field] + (rb" (\d+)" if field in used else rb" \d+") for field in fields)
-        for fields in (first, MemoryStat._fields[2:])
-    )
-    as_printed = re.compile(before + head + rb"(?:\n.*)*?\n" + lru + rb"(?=\n)")
+    lru = rb"\n".join(keys[field] + (rb" (\d+)" if field in used else rb" \d+") for field in MemoryStat._fields[2:])
+    pattern = rb"\ntotal_cache \d+\ntotal_rss \d+(?:\n.*)*?\n%s(?=\n)"
+    if version is CgroupVersion.V2:
+        pattern = (
+            rb"\Aanon \d+\nfile \d+(?:\nkernel (\d+))?(?:\n.*)*?\nsock (\d+)(?:\n.*)*?\n%s\nslab_reclaimable (\d+)\n"
+        )
+    as_printed = re.compile(pattern % lru)
 
     def parse(text: bytes) -> int:
-        used_bytes = _held_by_kernel(text) if version is CgroupVersion.V2 else 0
-        match = as_printed.search(text)
-        if match:
-            return used_bytes + sum(map(int, match.groups()))
-        stat = memory_stat(text, version)
-        for field in used:
-            used_bytes += getattr(stat, field)
-        return used_bytes
+        if match := as_printed.search(text):
+            numbers = map(int, match.groups(0))
+            if version is CgroupVersion.V1:
+                return sum(numbers)
+            kernel, sockets, *lists, reclaimable = numbers
+        else:
+            stat = memory_stat(text, version)
+            lists = [getattr(stat, field) for field in used]
+            kernel, sockets, reclaimable = (int(match[1]) if (match := key.search(text)) else 0 for key in _KERNEL)
+        return max(kernel - reclaimable, 0) + sockets + sum(lists)
 
     return parse
 
 
-_KERNEL = tuple(re.compile(rb"\n%s (\d+)\n" % key) for key in (b"kernel", b"slab_reclaimable", b"sock"))
-
-
-def _held_by_kernel(text: bytes) -> int:
-    """Return the kernel memory of a v2 memory.stat that is not reclaimable; of sockets alone before Linux 5.18."""
-    kernel, reclaimable, sockets = (int(match[1]) if (match := key.search(text)) else 0 for key in _KERNEL)
-    return max(kernel - reclaimable, 0) + sockets
+_KERNEL = tuple(re.compile(rb"\n%s (\d+)\n" % key) for key in (b"kernel", b"sock", b"slab_reclaimable"))
+"""Keys of v2 alone: the kernel memory that is not reclaimable is held, of sockets alone before Linux 5.18."""
 
 
 def cpu_nanoseconds_v1(text: bytes) -> int:
