@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, Self, TypeVar
 
 from api_types.kubernetes import cpu_list
@@ -188,7 +188,7 @@ class PodPressure(Collector):
         self.pods[uid] = replace(self.pods[uid], waited_seconds=totals)
 
     def _read_cpus(self, uid: str, cpu_count: int | None, group: str, *containers: str) -> None:
-        if self._layout is None or discovery.is_qos_class(PurePath(group).parent.name):
+        if self._layout is None or discovery.is_qos_class(group.rpartition("/")[0].rpartition("/")[2]):
             return
         mount, file = self._layout.cpu.path, "cpuset.cpus.effective"
         if self._layout.cpu.version is CgroupVersion.V1:
@@ -196,10 +196,11 @@ class PodPressure(Collector):
         cpus = {}
         for container in containers:
             read = self._read(_CPUS, uid, f"{mount}/{container}/{file}", lambda text: cpu_list.count(text.decode()))
-            identity = discovery.container_id(PurePath(container).name)
+            identity = discovery.container_id(container.rpartition("/")[2])
             if read is not None and identity is not None and read[1] != cpu_count:
                 cpus[identity] = read[1]
-        self.pods[uid] = replace(self.pods[uid], cpus=cpus)
+        if cpus:
+            self.pods[uid] = replace(self.pods[uid], cpus=cpus)
 
     def _read(self, source: str, uid: str, path: str, parse: Callable[[bytes], _T]) -> tuple[int, _T] | None:
         """Return the inode and the parsed content of a file, None where it has no data."""
