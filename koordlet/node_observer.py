@@ -51,7 +51,8 @@ class _BoundPods:
     synced: bool
     by_uid: Mapping[str, PodOnNode]
     classes: Mapping[str, PriorityClass]
-    container_ids: frozenset[str]
+    containers: Mapping[str, int]
+    """Id -> whole CPUs that it requests."""
     not_started: frozenset[str]
     waiting: frozenset[str]
 
@@ -59,7 +60,8 @@ class _BoundPods:
     def read(cls, table: PodTable) -> Self:
         """Compute everything from the table."""
         by_uid = table.by_uid()
-        named = frozenset().union(*(pod.container_ids for pod in by_uid.values())) if table.synced else frozenset()
+        pods = by_uid.values() if table.synced else ()
+        named = {identity: pod.whole_cpus.get(identity, 0) for pod in pods for identity in pod.container_ids}
         classes = {uid: pod.priority_class for uid, pod in by_uid.items()}
         not_started = frozenset(uid for uid, pod in by_uid.items() if not pod.has_started)
         waiting = frozenset(uid for uid, pod in by_uid.items() if pod.is_waiting)
@@ -127,7 +129,7 @@ class NodeObserver:
         self.pods_by_uid = bound.by_uid
         snapshot = self.collector.collect(
             now_seconds,
-            bound.container_ids or None,
+            bound.containers or None,
             bound.by_uid if bound.synced else None,
             self._follow_memory_policy(cluster),
         )

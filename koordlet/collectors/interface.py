@@ -68,8 +68,8 @@ class Tick:
     """CPUs of the machine, an upper bound of every rate; None sets no bound."""
     machine_bytes: int | None = None
     """Memory of the machine, an upper bound of every usage beside its swap; None sets no bound."""
-    named_containers: frozenset[str] | None = None
-    """Ids of the containers to follow; None follows every container."""
+    named_containers: Mapping[str, int] | None = None
+    """Ids of the containers to follow, with the whole CPUs that they request; None follows every container."""
     bound_pods: Container[str] | None = None
     """UIDs of the pods bound to the node; None while they are not known."""
     counts_page_cache: bool = False

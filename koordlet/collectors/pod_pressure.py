@@ -3,8 +3,8 @@
 Each pod is read every `POD_PRESSURE_TICKS` ticks, in turns, and a new pod at once. The values are counters, so rare
 reading loses nothing. The files are opened for each reading: open files would cost more memory than they save time.
 A group without a limit, or without work, counts no periods: its throttling is read in every `UNLIMITED_TURNS`-th turn
-only. Of the containers of Guaranteed pods the CPUs are read as well: the kubelet's static CPU manager gives some of
-them CPUs of their own.
+only. Of the containers of Guaranteed pods that request whole CPUs the cpuset is read as well: the kubelet's static CPU
+manager may give them CPUs of their own.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class PodPressure(Collector):
                 for uid in due:
                     self._read_pressure(self._pressure_mount, uid, groups_by_pod[uid][0])
         for uid in due:
-            self._read_cpus(uid, tick.cpu_count, *groups_by_pod[uid])
+            self._read_cpus(uid, tick, *groups_by_pod[uid])
         tick.no_data += [no_data for pod in self.pods.values() for no_data in pod.no_data]
         return NO_SERIES
 
@@ -187,7 +187,7 @@ class PodPressure(Collector):
                 totals[resource] = read[1]
         self.pods[uid] = replace(self.pods[uid], waited_seconds=totals)
 
-    def _read_cpus(self, uid: str, cpu_count: int | None, group: str, *containers: str) -> None:
+    def _read_cpus(self, uid: str, tick: Tick, group: str, *containers: str) -> None:
         if self._layout is None or discovery.is_qos_class(group.rpartition("/")[0].rpartition("/")[2]):
             return
         mount, file = self._layout.cpu.path, "cpuset.cpus.effective"
@@ -195,9 +195,11 @@ class PodPressure(Collector):
             mount, file = mount.parent / "cpuset", "cpuset.cpus"
         cpus = {}
         for container in containers:
-            read = self._read(_CPUS, uid, f"{mount}/{container}/{file}", lambda text: cpu_list.count(text.decode()))
             identity = discovery.container_id(container.rpartition("/")[2])
-            if read is not None and identity is not None and read[1] != cpu_count:
+            if identity is None or (tick.named_containers is not None and not tick.named_containers.get(identity)):
+                continue  # has no CPUs of its own
+            read = self._read(_CPUS, uid, f"{mount}/{container}/{file}", lambda text: cpu_list.count(text.decode()))
+            if read is not None and read[1] != tick.cpu_count:
                 cpus[identity] = read[1]
         if cpus:
             self.pods[uid] = replace(self.pods[uid], cpus=cpus)

@@ -61,7 +61,7 @@ class PodUsageCollector(Collector):
         self._containers = tuple(CgroupBatch(statistics) for _ in range(CONTAINER_TICKS if measures_containers else 0))
         """One batch for each turn."""
         self._followed_groups: FollowedGroups | None = None
-        self._followed: tuple[DiscoveredGroups, frozenset[str] | None] | None = None
+        self._followed: tuple[DiscoveredGroups, Mapping[str, int] | None] | None = None
         self._pods_before: frozenset[str] = frozenset()
         self._unmeasured_ticks: Mapping[str, int] = {}
         """Pod UID -> ticks in a row without a sample."""
@@ -122,11 +122,11 @@ class PodUsageCollector(Collector):
     def _batches(self) -> Sequence[CgroupBatch]:
         return self._pods, *self._containers
 
-    def _follow(self, groups: DiscoveredGroups, named_containers: frozenset[str] | None) -> None:
+    def _follow(self, groups: DiscoveredGroups, named_containers: Mapping[str, int] | None) -> None:
         """Open and close readers so that they match the groups that were discovered."""
         if self._followed is not None:
             before, named_before = self._followed
-            if before is groups and named_before == named_containers:
+            if before is groups and (named_before is named_containers or named_before == named_containers):
                 return
             if before.layout != groups.layout:
                 self.close()

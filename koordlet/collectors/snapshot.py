@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final
 
 from koordlet.collectors import node_usage
@@ -62,14 +62,15 @@ class HostCollector:
     def collect(
         self,
         now_seconds: float,
-        named_containers: frozenset[str] | None = None,
+        named_containers: Mapping[str, int] | None = None,
         bound_pods: Container[str] | None = None,
         counts_page_cache: bool = False,
     ) -> Snapshot:
         """Do one tick and return its snapshot, stamped `now_seconds` (Unix time).
 
-        `named_containers` are the ids to follow, usually those in the statuses of the pods, which excludes the
-        sandboxes; None follows every container. `bound_pods` are UIDs; None while they are not known.
+        `named_containers` are the ids to follow, with the whole CPUs that they request: usually those in the statuses
+        of the pods, which excludes the sandboxes; None follows every container. `bound_pods` are UIDs; None while they
+        are not known.
         """
         cpu_count, machine_bytes = self.machine_facts() or (None, None)
         tick = Tick(now_seconds, cpu_count, machine_bytes, named_containers, bound_pods, counts_page_cache)

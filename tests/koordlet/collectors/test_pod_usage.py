@@ -285,9 +285,9 @@ def test_a_pod_whose_memory_group_ends_first_is_no_fault(tmp_path, descriptors):
 
 def test_only_the_named_containers_are_read(node):
     node.host.set_group(node.host.container("a", SANDBOX), 1.0, MIB)
-    node.every_turn(named_containers=frozenset({CID}))
-    assert node.every_turn(named_containers=frozenset({CID})).keys() == {CID}
-    assert node.tick(named_containers=frozenset({CID})).are_pods_complete
+    node.every_turn(named_containers={CID: 0})
+    assert node.every_turn(named_containers={CID: 0}).keys() == {CID}
+    assert node.tick(named_containers={CID: 0}).are_pods_complete
     assert node.statistics.groups == 2
 
 
