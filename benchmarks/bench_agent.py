@@ -4,10 +4,11 @@
                                      [--predictor NAME] [--mid N [--suppress PERCENT]]
 
 `files` is a v2 tree of ordinary files in memory, so the kernel's own work for a cgroup read is not included; `live` is
-real v1 cgroups with a process in each container that touches memory twice a second (needs root). All sizes run at the
-same time, each with an agent of its own. The agent's environment is that of the chart; reports go to an API server in
-this process every 30 s. A predictor of a package is found through `--env PYTHONPATH=FOLDER`, after
-`pip install --no-deps --target FOLDER PACKAGE`.
+real cgroups of this machine with a process in each container that touches memory twice a second (needs root). All sizes
+run at the same time, each with an agent of its own. The agent's environment is that of the chart; reports go to an API
+server in this process every 30 s. The bare reader reads the same files as often, through open descriptors, and does
+nothing else: where system calls are slow, as on a node of `on_node`, only the ratio to it counts. A predictor of a
+package is found through `--env PYTHONPATH=FOLDER`, after `pip install --no-deps --target FOLDER PACKAGE`.
 """
 
 from __future__ import annotations
@@ -19,21 +20,27 @@ import functools
 import itertools
 import os
 import signal
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 
+from koordlet.collectors.host import HostRoot
+from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS
+from koordlet.collectors.snapshot import HostCollector
 from tests.fakes import agent_process, cluster
 from tests.host_trees import live_cgroups, plain_files
+from tests.host_trees.clock import Clock
 
 CONTAINERS = 2
 NODE = "bench"
 _COMPILE_SECONDS = 180.0
+_PAUSE_SECONDS = 0.2  # caches cool, as between the ticks of an agent
 # Only shell builtins: a command would be one more process, twice a second in every container.
 TOUCH = 'while :; do printf -v s "%04096d" 1; read -r -t 0.5 _; done'
 
@@ -92,6 +99,9 @@ def live_tree(root: Path, pods: int) -> Iterator[None]:
     groups.mkdir(parents=True)
     (root / "proc").symlink_to("/proc")
     host = live_cgroups.LiveCgroups(groups)
+    if host.version == plain_files.V2:
+        groups.rmdir()
+        groups.symlink_to(host.host_root.cgroup_root)
     try:
         for number in range(pods):
             for container in range(CONTAINERS):
@@ -138,12 +148,70 @@ def agent_environment(arguments: argparse.Namespace, folder: str) -> dict[str, s
     return {**agent_process.CHART_ENVIRONMENT, **cache, **more}
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process in nanosecond resolution, ended threads included.
+
+    The clock of another process has the identifier that clock_getcpuclockid(3) returns for it.
+    """
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def quiet(readings: Sequence[float]) -> float:
+    """Return the first quartile of the differences of a counter: other programs slow down the other intervals."""
+    return statistics.quantiles((after - before for before, after in itertools.pairwise(readings)), n=4)[0]
+
+
+class Reading(NamedTuple):
+    """What an agent reads in a tick, and what it costs a program that only reads."""
+
+    files: float
+    kibibytes: float
+    quiet_cpu_micros: float
+
+
+def bare_reading(host_root: Path) -> Reading:
+    """Record what a collector reads in as many ticks as give every file its turn, then read the same again."""
+    clock = Clock()
+    collector = HostCollector(HostRoot.at(host_root), clock)
+    pread, ticks = os.pread, []
+
+    def recording(descriptor: int, size: int, offset: int) -> bytes:
+        text = pread(descriptor, size, offset)
+        ticks[-1].append((Path(f"/proc/self/fd/{descriptor}").readlink(), size, len(text)))
+        return text
+
+    collector.collect(0.0)  # has no rates, and so reads no memory
+    os.pread = recording
+    for _ in range(POD_PRESSURE_TICKS):
+        ticks.append([])
+        clock.advance(1.0)
+        collector.collect(0.0)
+    os.pread = pread
+    collector.close()
+    spent = [0.0]
+    with contextlib.ExitStack() as opened:
+        paths = {path for tick in ticks for path, *_ in tick}
+        files = {path: opened.enter_context(path.open("rb", buffering=0)).fileno() for path in paths}
+        for tick in ticks:
+            time.sleep(_PAUSE_SECONDS)
+            reads = [(files[path], size) for path, size, _ in tick]
+            begin = time.thread_time()
+            for descriptor, size in reads:
+                pread(descriptor, size, 0)
+            spent.append(spent[-1] + time.thread_time() - begin)
+    lengths = [length for tick in ticks for *_, length in tick]
+    return Reading(len(lengths) / POD_PRESSURE_TICKS, sum(lengths) / 1024 / POD_PRESSURE_TICKS, quiet(spent) * 1e6)
+
+
 class Cost(NamedTuple):
     """Resources used by an agent."""
 
     pods: int
+    reading: Reading
     cpu_micros: float
     """Per second of real time."""
+    quiet_cpu_micros: float
+    """In a second in which other programs took little."""
     first: agent_process.Usage
     last: agent_process.Usage
 
@@ -158,6 +226,7 @@ async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
     """Run an agent with so many pods and measure it."""
     tree = live_tree if arguments.tree == "live" else file_tree
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, tree(Path(folder) / "host", pods):
+        reading = bare_reading(Path(folder) / "host")
         async with cluster.running() as server:
             objects(server, pods, predictor=arguments.predictor, mid=arguments.mid, suppress_percent=arguments.suppress)
             config = agent_process.kubeconfig(Path(folder) / "kubeconfig", server.connection().server)
@@ -174,13 +243,17 @@ async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
             async with start() as process:
                 await asyncio.sleep(arguments.warm_up)
                 first, begin = agent_process.usage(process.pid), time.monotonic()
-                await asyncio.sleep(arguments.minutes * 60)
+                readings = [cpu_seconds(process.pid)]
+                for _ in range(round(arguments.minutes * 60)):
+                    await asyncio.sleep(1.0)
+                    readings.append(cpu_seconds(process.pid))
                 last, elapsed = agent_process.usage(process.pid), time.monotonic() - begin
             prediction = server.get("nodemetrics", NODE)["status"].get("prediction", {})
             assert arguments.predictor in {None, prediction.get("predictor")}, f"predicted by {prediction}"
             reported = len(server.get("nodemetrics", NODE)["status"].get("podsMetric", []))
             assert reported == pods, f"{reported} of {pods} pods reported"
-    return Cost(pods, (last.cpu_seconds - first.cpu_seconds) / elapsed * 1e6, first, last)
+    used_micros = (last.cpu_seconds - first.cpu_seconds) / elapsed * 1e6
+    return Cost(pods, reading, used_micros, quiet(readings) * 1e6, first, last)
 
 
 def row(cost: Cost, fewer: Cost | None) -> str:
@@ -192,7 +265,11 @@ def row(cost: Cost, fewer: Cost | None) -> str:
         more = cost.pods - fewer.pods
         growth[0] = f"{(cost.cpu_micros - fewer.cpu_micros) / more:.1f}"
         growth[1] = f"{(last.rss_bytes - fewer.last.rss_bytes) / more / 1024:.0f}"
-    return " | ".join(("", f"{cost.pods} x {CONTAINERS}", f"{cost.cpu_micros / 1e4:.2f}", *mib, *growth, "")).strip()
+    files, kibibytes, bare_micros = cost.reading
+    reads = [f"{files:.0f}", f"{kibibytes:.0f}", f"{cost.quiet_cpu_micros:.0f}", f"{bare_micros:.0f}"]
+    reads.append(f"{cost.quiet_cpu_micros / bare_micros:.1f}")
+    cells = f"{cost.pods} x {CONTAINERS}", f"{cost.cpu_micros / 1e4:.2f}", *mib, *growth, str(last.threads), *reads
+    return " | ".join(("", *cells, "")).strip()
 
 
 def machine_busy_seconds() -> float:
@@ -207,9 +284,10 @@ async def bench(arguments: argparse.Namespace) -> None:
     costs = await asyncio.gather(*(measure(pods, arguments) for pods in sorted(arguments.pods)))
     load = (machine_busy_seconds() - busy) / (time.monotonic() - begin)
     print(
-        "| pods x containers | % of a core | RSS after warm-up, MiB | at the end | anonymous | a pod more, us/s | KiB |"
+        "| pods x containers | % of a core | RSS after warm-up, MiB | at the end | anonymous | a pod more, us/s | KiB "
+        "| threads | files a tick | KiB a tick | a quiet second, us | bare reader | ratio |"
     )
-    print("|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for fewer, cost in itertools.pairwise((None, *costs)):
         print(row(cost, fewer))
     print(f"\nThe machine, the load of this benchmark included, had {load:.1f} of {os.cpu_count()} CPUs at work.")
@@ -228,7 +306,7 @@ def main() -> None:
     parser.add_argument("--python", nargs="*", default=[], metavar="FLAG", help="flags of the agent's interpreter")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # groups are removed at the end
-    if arguments.tree == "live" and (reason := live_cgroups.why_not("v1")):
+    if arguments.tree == "live" and (reason := live_cgroups.why_not()):
         raise SystemExit(f"bench_agent --tree live {reason}")
     asyncio.run(bench(arguments))
 

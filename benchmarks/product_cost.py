@@ -12,23 +12,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import itertools
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 import psutil
 
 from benchmarks import bench_agent, c_client, manager_experiments, replay_apiserver, synthetic_cluster
+from benchmarks.bench_agent import cpu_seconds, quiet
 from tests.fakes import agent_process, cluster
 from tools.localcluster import content_cache, standalone_control_plane
 from tools.localcluster.host import ports
@@ -47,19 +46,6 @@ MANAGER_REPORTS_PER_SECOND, MANAGER_SECONDS = 50, 8.0
 MANAGER_SETTLING_SECONDS = 3.0
 
 MEBIBYTE = 2**20
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process in nanosecond resolution, ended threads included.
-
-    The clock of another process has the identifier that clock_getcpuclockid(3) returns for it.
-    """
-    return time.clock_gettime((~pid << 3) | 2)
-
-
-def quiet(readings: Sequence[float]) -> float:
-    """Return the first quartile of the differences of a counter: other programs slow down the other intervals."""
-    return statistics.quantiles((after - before for before, after in itertools.pairwise(readings)), n=4)[0]
 
 
 async def agent_cost() -> dict[str, float]:

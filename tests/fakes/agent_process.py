@@ -25,11 +25,12 @@ CHART_ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Usage:
-    """CPU time of a process since its start, and its present memory, from the kernel."""
+    """CPU time of a process since its start, and its present memory and threads, from the kernel."""
 
     cpu_seconds: float
     rss_bytes: int
     anonymous_bytes: int
+    threads: int
 
 
 def kubeconfig(path: Path, server: str) -> Path:
@@ -50,7 +51,7 @@ def usage(pid: int) -> Usage:
     ticks = int(fields[11]) + int(fields[12])
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     sizes = {name: int(size) << 10 for name, size in re.findall(r"^(Rss|Anonymous): +(\d+) kB", rollup, re.MULTILINE)}
-    return Usage(ticks / os.sysconf("SC_CLK_TCK"), sizes["Rss"], sizes["Anonymous"])
+    return Usage(ticks / os.sysconf("SC_CLK_TCK"), sizes["Rss"], sizes["Anonymous"], int(fields[17]))
 
 
 @contextlib.asynccontextmanager
