@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tools.localcluster import standalone_control_plane
+from tools.localcluster import go_binaries, standalone_control_plane
 from tools.localcluster.apiserver_requests import Connection, RequestError
 from tools.localcluster.standalone_control_plane import ControlPlane
 
@@ -39,17 +39,18 @@ POLICY_APIS = {
     ),
     "v1 of 1.36": PolicyApi("v1", {"apiserver_version": "1.36"}),
 }
-LONG_APIS = ("v1 of 1.36",)
-"""Those whose API server is built alone, which takes minutes the first time."""
 
 
 def policy_apis(*before: Any) -> list[Any]:
-    """Return the values of a parameter: the API servers with policies, each after the values of other parameters."""
+    """Return the values of a parameter: the API servers with policies, each after the values of other parameters.
+
+    Those of another version than the cluster's are long: they are built alone, which takes minutes the first time.
+    """
     return [
         pytest.param(
             (*before, api) if before else api,
             id=" ".join((*before, name)),
-            marks=[pytest.mark.long] if name in LONG_APIS else [],
+            marks=[] if go_binaries.runs(api.flags["apiserver_version"]) else [pytest.mark.long],
         )
         for name, api in POLICY_APIS.items()
     ]

@@ -91,11 +91,17 @@ def client(name: str) -> Path:
     return Path(found) if found else _folder(CLIENTS) / name
 
 
-def other_apiserver(version: str) -> Path:
-    """Return the folder with kube-apiserver of a Kubernetes version, such as 1.36: of `go/` or of `go/<version>/`."""
-    if _is_usual(version):
-        return _folder(tuple(PACKAGES))
-    return _folder(("kube-apiserver",), MODULE / version, f"go-{version}")
+def runs(release: str) -> bool:
+    """Return whether the programs of a cluster are of a Kubernetes version such as 1.36."""
+    return version().startswith(f"v{release}.")
+
+
+def other_apiserver(release: str) -> Path:
+    """Return the folder with kube-apiserver of a version such as 1.36, built alone unless a cluster has it."""
+    if runs(release):
+        return everything()
+    module = MODULE if _is_usual(release) else MODULE / release
+    return _folder(("kube-apiserver",), module, f"go-{release}")
 
 
 def program_of(package: str, module: Path, kind: str, flags: str = "-s -w") -> Path:
