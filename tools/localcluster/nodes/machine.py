@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -130,12 +131,13 @@ ctr -n k8s.io images tag --force {reference} {images.second_name(archive)} >/dev
     def run(self, script: str, timeout_seconds: float = 600) -> str:
         """Run a shell script on the node and return its output, errors among it. Raises ClusterProblem."""
         text = f'(\n{script}\n)\necho "{_ENDED} $?"\n'
-        output = b""
+        output, ended = b"", re.compile(rf"{_ENDED} \d+\n\Z".encode())
         try:
             with socket.create_connection((self.address, SHELL_PORT), timeout=timeout_seconds) as shell:
                 shell.sendall(text.encode())
                 shell.shutdown(socket.SHUT_WR)
-                while part := shell.recv(1 << 16):
+                # Not until the connection ends: a program that the script leaves behind may hold it open.
+                while not ended.search(output) and (part := shell.recv(1 << 16)):
                     output += part
         except OSError as error:
             raise ClusterProblem(f"node {self.name}: no shell at {self.address}:{SHELL_PORT}: {error}") from error
