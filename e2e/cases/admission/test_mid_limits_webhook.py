@@ -215,6 +215,8 @@ def test_pods_are_created_while_the_webhook_is_away(webhook: Webhook, fault: str
     sample = examples.table()["plain resources"]
     process = webhook.plane.process("admission").process
     {"ended": lambda: webhook.plane.stop("admission"), "killed": process.kill, "frozen": process.suspend}[fault]()
+    if fault == "frozen":
+        until("it is frozen", lambda: process.status() == psutil.STATUS_STOPPED, within_seconds=10)
     try:
         made = agreement.stored(webhook.api, LIMITED, sample)
         assert made is not None
