@@ -99,9 +99,11 @@ class RecordedDecision:
         """Keep at most so many nodes: the pod's own, those with the best scores, then others."""
         if len(self.rows) <= most_nodes:
             return
-        is_other = np.array(self.names, dtype=object) != self.node
-        indices = np.sort(np.lexsort((-self._scores_of_rows(), is_other))[:most_nodes])
-        self.names = np.array([self.names[index] for index in indices], dtype=object)
+        rank = self._scores_of_rows() * len(self.rows) - np.arange(len(self.rows))  # of equals the first ones
+        if self.node:
+            rank[self._names() == self.node] = np.iinfo(np.int64).max
+        indices = np.sort(np.argpartition(-rank, most_nodes)[:most_nodes])
+        self.names = self._names()[indices]
         self.unknown_names_bytes = sum(
             len(name) for name, row in zip(self.names, self.rows[indices], strict=True) if row < 0
         )
@@ -113,21 +115,27 @@ class RecordedDecision:
             for name, explained in self.inputs.items()
         }
         if self.nodes_scored is not None:
-            scored = np.flatnonzero(np.isin(self.nodes_scored, self.rows))
+            is_kept = np.zeros(self._lookup_size(), dtype=np.bool_)
+            is_kept[self.rows] = True
+            scored = np.flatnonzero(is_kept[self.nodes_scored])
             self.nodes_scored = self.nodes_scored[scored]
             self.scores = None if self.scores is None else self.scores[scored]
             self.plugin_scores = [plugin._replace(scores=plugin.scores[scored]) for plugin in self.plugin_scores]
 
     def _scores_of_rows(self) -> Ints:
         """Return the score of each node of the request, -1 where it was not scored."""
-        scores = np.full(len(self.rows), -1, dtype=np.int64)
-        if self.nodes_scored is not None and self.scores is not None and len(self.nodes_scored):
-            order = np.argsort(self.nodes_scored)
-            place = np.searchsorted(self.nodes_scored, self.rows, sorter=order)
-            places = order[np.minimum(place, len(order) - 1)]
-            is_scored = self.nodes_scored[places] == self.rows
-            scores[is_scored] = self.scores[places[is_scored]]
-        return scores
+        scores = np.full(self._lookup_size(), -1, dtype=np.int64)
+        if self.nodes_scored is not None and self.scores is not None:
+            scores[self.nodes_scored] = self.scores
+        return scores[self.rows]
+
+    def _names(self) -> npt.NDArray[Any]:
+        return self.names if isinstance(self.names, np.ndarray) else np.array(self.names, dtype=object)
+
+    def _lookup_size(self) -> int:
+        """Return the size of an array by row, with a last entry for row -1."""
+        scored = -1 if self.nodes_scored is None else int(self.nodes_scored.max(initial=-1))
+        return max(int(self.rows.max(initial=-1)), scored) + 2
 
     def choice(self, row: int | None) -> NodeChoice:
         """Compare the pod's node with the scores; `row` is None for an unknown node."""
