@@ -92,6 +92,8 @@ class Filter(Plugin, Protocol):
 
     reasons: Sequence[str]
     """Every reason that it can give: few and fixed, because kube-scheduler groups nodes by reason."""
+    resolvable: Sequence[str] = ()
+    """The reasons that the eviction of pods can end."""
 
     def reject(
         self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float, pending: Pending | None = None
@@ -156,21 +158,24 @@ class SchedulingCycle:
         """Every reason for a rejection; its index is reason code - 1."""
         self.rejecting_plugins: list[str] = []
         """Plugin of each reason."""
+        self.resolvable: list[bool] = []
+        """Whether the eviction of pods can end it, of each reason."""
         self._filters: list[tuple[Filter, int]] = []
         """With the code before the first of each."""
         for plugin in filters:
             self._filters.append((plugin, len(self.reasons)))
             self.reasons.extend(plugin.reasons)
             self.rejecting_plugins.extend([plugin.name] * len(plugin.reasons))
+            self.resolvable.extend(reason in plugin.resolvable for reason in plugin.reasons)
 
     def filter(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None = None) -> ReasonCodes | None:
         """Return the reason code of each candidate, 0 if it passes; None if all pass."""
         is_known: Bools = rows >= 0
         if is_known.all():
             return self._filter_known(pod, rows, now, pending)
-        of_known = self._filter_known(pod, rows[is_known], now, _choose_candidates(pending, is_known))
+        of_known = self._filter_known(pod, rows[is_known], now, choose_candidates(pending, is_known))
         count = int(np.count_nonzero(~is_known))
-        pending = _choose_candidates(pending, ~is_known)
+        pending = choose_candidates(pending, ~is_known)
         of_unknown = _first(
             (plugin.reject_unknown(pod, count, self._vectors, pending), at) for plugin, at in self._filters
         )
@@ -180,6 +185,14 @@ class SchedulingCycle:
         codes[is_known] = 0 if of_known is None else of_known
         codes[~is_known] = 0 if of_unknown is None else of_unknown
         return codes
+
+    def code_of_unknown(self, pod: PodInfo) -> int:
+        """Return the reason code of a node without a row, 0 if it passes."""
+        for plugin, first_code in self._filters:
+            codes = plugin.reject_unknown(pod, 1, self._vectors)
+            if codes is not None and codes[0]:
+                return first_code + int(codes[0])
+        return 0
 
     def reason_texts(self, pod: PodInfo) -> Sequence[str]:
         """Return every reason, with the numbers behind a rejection of this pod by all nodes."""
@@ -194,6 +207,11 @@ class SchedulingCycle:
         return _first(
             (plugin.reject(pod, rows, self._vectors, now, pending), first_code) for plugin, first_code in self._filters
         )
+
+    @property
+    def total_weight(self) -> int:
+        """Return the sum of the weights of all score plugins."""
+        return sum(weighted.weight for weighted in self._scorers)
 
     def scores_by_plugin(self, pod: PodInfo, rows: Rows, now: float) -> list[PluginScores]:
         """Return the normalised scores of each plugin that has a preference for this pod."""
@@ -218,7 +236,8 @@ def _first(answers: Iterable[tuple[ReasonCodes | None, int]]) -> ReasonCodes | N
     return codes
 
 
-def _choose_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:
+def choose_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:
+    """Return the changes on the chosen candidates."""
     if pending is None:
         return None
     return Pending(*(None if change is None else change[:, chosen] for change in pending))

@@ -101,6 +101,7 @@ class MidGuard(Columns):
     reasons: Sequence[str] = (
         REASON, REASON_CLOSED, REASON_FROZEN, REASON_QUOTA, REASON_QUOTA_UNKNOWN, REASON_LEAVING, REASON_MID_ONLY,
     )  # fmt: skip
+    resolvable: Sequence[str] = (REASON, REASON_QUOTA)
 
     def __init__(self) -> None:
         self._left: Ints = np.zeros((2, 0), dtype=np.int64)

@@ -25,17 +25,19 @@ from __future__ import annotations
 
 import collections
 import enum
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from api_types.kubernetes import priority_and_qos
-from scheduler_plugin.framework.interface import Pending, SchedulingCycle
+from scheduler_plugin.framework.interface import Pending, SchedulingCycle, choose_candidates
 from scheduler_plugin.queueing.load_waits import LoadWaits
+from scheduler_plugin.queueing.row_set import NO_ROWS, RowSet
 from scheduler_plugin.state import mid_quotas
-from scheduler_plugin.state.node_columns import Bools, Ints, NodeColumns, Rows
+from scheduler_plugin.state.node_columns import Ints, NodeColumns, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
 MOST_PODS: Final = 4096
@@ -77,42 +79,18 @@ class Retry(NamedTuple):
     cause: WakeCause
 
 
-class _RowSet:
-    """Some rows, a bit each: as numbers, those of thousands of pods on thousands of nodes take hundreds of MiB.
-
-    Rows of -1, which are unknown nodes, only count.
-    """
-
-    __slots__ = ("_bits", "count")
-
-    def __init__(self, rows: Rows) -> None:
-        is_inside = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.bool_)
-        is_inside[rows[rows >= 0]] = True
-        self._bits = np.packbits(is_inside, bitorder="little")
-        self.count = len(rows)
-
-    def contains(self, rows: Rows) -> Bools:
-        """Return for each of `rows` whether it is inside."""
-        contained: Bools = np.zeros(len(rows), dtype=np.bool_)
-        is_covered = rows < 8 * len(self._bits)
-        covered = rows[is_covered]
-        contained[is_covered] = np.bitwise_and(self._bits[covered >> 3], np.left_shift(1, covered & 7)) != 0
-        return contained
-
-
-_NO_ROWS: Final = _RowSet(np.zeros(0, dtype=np.intp))
-
-
 class _RefusedPod:
     """A pod that waits. `named` are the rows of its last refusal."""
 
-    __slots__ = ("named", "passing", "pause_seconds", "paused_until", "pod", "woken_row", "woken_until")
+    __slots__ = ("is_due", "named", "passing", "pause_seconds", "paused_until", "pod", "woken_row", "woken_until")
 
     def __init__(self, pod: PodInfo) -> None:
         self.pod = pod
-        self.named = _NO_ROWS
-        self.passing = _NO_ROWS
+        self.named = NO_ROWS
+        self.passing = NO_ROWS
         """Rows that passed in the last round."""
+        self.is_due = True
+        """Whether a named row has changed since the pod was compared; with `only_named`."""
         self.pause_seconds = 0.0
         self.paused_until = 0.0
         """Until then nodes that were not named do not wake the pod."""
@@ -122,18 +100,30 @@ class _RefusedPod:
 
     def attempted_without_call(self) -> None:
         """Record that no node passed kube-scheduler's own filters when it tried the woken pod."""
-        self.named, self.woken_until = _NO_ROWS, 0.0
+        self.named, self.woken_until = NO_ROWS, 0.0
 
 
 class RefusedPods:
     """Pods that wait for a node to pass. Times are monotonic seconds, but for `now`, which is compared with reports."""
 
-    def __init__(self, cycle: SchedulingCycle, vectors: NodeColumns, resource_count: int, waits: LoadWaits) -> None:
+    def __init__(
+        self,
+        cycle: SchedulingCycle,
+        vectors: NodeColumns,
+        resource_count: int,
+        waits: LoadWaits,
+        *,
+        per_second: float = MOST_PER_SECOND,
+        only_named: bool = False,
+    ) -> None:
+        """Wake at most `per_second` pods; with `only_named`, for nodes that were named alone."""
+        self._per_second = per_second
+        self._only_named = only_named
         self._cycle = cycle
         self._vectors = vectors
         self._resource_count = resource_count
         self._waits = waits
-        self._allowance = MOST_PER_SECOND
+        self._allowance = per_second
         self._allowed_at = 0.0
         self._pods: collections.OrderedDict[str, _RefusedPod] = collections.OrderedDict()
         """By UID, in the order of the first refusal."""
@@ -141,6 +131,9 @@ class RefusedPods:
         """Pods that were woken lately, by namespace; half of them are forgotten each minute."""
         self._turns_halved_at = 0.0
         self._next = 0
+        self._seen_version, self._full_round_at = 0, -math.inf
+        self._everywhere: tuple[object, ...] = ()
+        """What rejects or passes on every node at once, when the last round began."""
         self._seen: tuple[int, int, int] | None = None
         """Versions of the nodes and of the quotas, and number of refusals, when the last round began."""
         self._round_at = 0.0
@@ -166,20 +159,35 @@ class RefusedPods:
         if refused is None:
             refused = self._pods[pod.uid] = _RefusedPod(pod)
             if len(self._pods) > MOST_PODS + MOST_PODS // _EXCESS_DIVISOR:
-                for excess in self._ordered()[MOST_PODS:]:
+                for excess in self._ordered(self._pods.values())[MOST_PODS:]:
                     del self._pods[excess.pod.uid]
                     self.evicted += 1
-        refused.pod, refused.named = pod, _RowSet(rows)
+        refused.pod, refused.named, refused.is_due = pod, RowSet(rows), True
         refused.woken_until = 0.0
 
-    def _ordered(self) -> list[_RefusedPod]:
-        """Return the pods by priority, and those of one priority by turns of their namespaces.
+    def _due(self, rows: Rows, monotonic: float) -> Collection[_RefusedPod]:
+        """Return the pods to compare: with `only_named` those with a named row that has changed, else all."""
+        if not self._only_named:
+            return self._pods.values()
+        vectors = self._vectors
+        everywhere = (vectors.mid_quotas.version, vectors.mid_quotas.is_known, vectors.frozen, vectors.blindness)
+        is_full = everywhere != self._everywhere or monotonic - self._full_round_at >= _FULL_ROUND_SECONDS
+        changed = RowSet(rows[vectors.changed_at[rows] > self._seen_version])
+        if is_full:
+            self._everywhere, self._full_round_at = everywhere, monotonic
+        for refused in self._pods.values():
+            refused.is_due = refused.is_due or is_full or refused.named.meets(changed)
+        self._seen_version = vectors.version
+        return [refused for refused in self._pods.values() if refused.is_due]
+
+    def _ordered(self, pods: Collection[_RefusedPod]) -> list[_RefusedPod]:
+        """Return pods by priority, and those of one priority by turns of their namespaces.
 
         What was woken of a namespace before counts as its first turns.
         """
         taken: collections.Counter[tuple[int, str]] = collections.Counter()
         order = []
-        for refused in self._pods.values():
+        for refused in pods:
             namespace = mid_quotas.pod_namespace(refused.pod.key)
             group = refused.pod.priority, namespace
             order.append((-refused.pod.priority, taken[group] + self._turns[namespace], refused))
@@ -195,7 +203,17 @@ class RefusedPods:
 
     def forget(self, uid: str) -> None:
         """Drop a pod: a node passed for it, or it was bound or deleted."""
-        self._pods.pop(uid, None)
+        refused = self._pods.pop(uid, None)
+        if refused is not None and refused.woken_row >= 0:
+            self._full_round_at = -math.inf  # the room that it took is free, without a change of the node
+
+    def update(self, pod: PodInfo) -> bool:
+        """Follow the facts of a pod; return whether it waits and they differ, so that it has to be tried again."""
+        refused = self._pods.get(pod.uid)
+        if refused is None or refused.pod == msgspec.structs.replace(pod, waited_seconds=refused.pod.waited_seconds):
+            return False
+        refused.pod = pod
+        return True
 
     def not_woken(self, uid: str, *, ever: bool) -> None:
         """Give the room of a pod that could not be woken to others; with `ever`, it never can be."""
@@ -235,7 +253,7 @@ class RefusedPods:
         if not self._pods or not len(rows):
             return
         comparison = _Comparison(rows, self._room(rows, monotonic), now, monotonic, set())
-        order = self._ordered()
+        order = self._ordered(self._due(rows, monotonic))
         first, others = order[:_FIRST], order[_FIRST:]
         spare = _SHARE_IN_TURN * self._allowance if others else 0.0
         is_complete = True
@@ -259,12 +277,17 @@ class RefusedPods:
         if refused.woken_until > comparison.monotonic or self._pods.get(refused.pod.uid) is not refused:
             return  # it may be bound, or refused again, while the caller paused
         refused.pod = self._waits.softened(refused.pod, comparison.monotonic)
-        alike = _without_identity(refused.pod)
+        refused.is_due = False
+        rows, pending = comparison.rows, comparison.room.pending(refused.pod)
+        if self._only_named:
+            is_named = refused.named.contains(rows)
+            rows, pending = rows[is_named], choose_candidates(pending, is_named)
+        alike = _without_identity(refused.pod), rows.tobytes() if self._only_named else b""
         if alike in comparison.hopeless:
-            refused.passing = _NO_ROWS
+            refused.passing = NO_ROWS
             return
-        codes = self._cycle.filter(refused.pod, comparison.rows, comparison.now, comparison.room.pending(refused.pod))
-        passing = comparison.rows if codes is None else comparison.rows[codes == 0]
+        codes = self._cycle.filter(refused.pod, rows, comparison.now, pending)
+        passing = rows if codes is None else rows[codes == 0]
         cause = self._wake(refused, passing, comparison.monotonic)
         if not len(passing):
             comparison.hopeless.add(alike)
@@ -292,7 +315,7 @@ class RefusedPods:
         """Choose one of the passing nodes for a pod; None while the pod has to wait."""
         is_named = refused.named.contains(passing)
         has_begun = not refused.passing.contains(passing).all()
-        refused.passing = _RowSet(passing)
+        refused.passing = RowSet(passing)
         cause = WakeCause.COOLED if is_named.any() else WakeCause.NOT_NAMED
         if not len(passing):
             return None
@@ -309,8 +332,8 @@ class RefusedPods:
         return cause
 
     def _refill(self, monotonic: float) -> None:
-        earned = (monotonic - self._allowed_at) * MOST_PER_SECOND
-        self._allowance = min(self._allowance + max(earned, 0.0), MOST_PER_SECOND)
+        earned = (monotonic - self._allowed_at) * self._per_second
+        self._allowance = min(self._allowance + max(earned, 0.0), self._per_second)
         self._allowed_at = monotonic
         if monotonic - self._turns_halved_at >= _TURNS_HALVED_SECONDS:
             self._turns_halved_at = monotonic
@@ -324,8 +347,9 @@ class _Comparison(NamedTuple):
     room: _NodeRoom
     now: float
     monotonic: float
-    hopeless: set[PodInfo]
-    """Pods for which no node passes, without their identity: what is woken in this round takes room, frees none."""
+    hopeless: set[tuple[PodInfo, bytes]]
+    """Pods for which no node passes, without their identity, and the nodes where not all count: what is woken in this
+    round takes room, frees none."""
 
 
 def _without_identity(pod: PodInfo) -> PodInfo:

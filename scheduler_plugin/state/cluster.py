@@ -164,7 +164,7 @@ class Cluster:
         if not pod_info.counts_on_its_node(pod):
             self._forget(key)
         elif counted is None or not counted.observed or counted.signature != pod_info.signature(pod):
-            self._assign(pod.spec.node_name, pod, now, observed=True)
+            self._assign(pod.spec.node_name, pod_info.assigned(pod, self._estimator_args, now, observed=True))
 
     def serve_scheduler(self, name: str) -> None:
         """Record the name of a scheduler that calls filter."""
@@ -225,13 +225,18 @@ class Cluster:
         """
         if not node_name or not pod_info.counts_on_its_node(pod):
             return False
-        key = pod_info.key(pod)
+        record = pod_info.assigned(pod, self._estimator_args, now, observed=False)
+        return self.assume(record, node_name, ttl_seconds)
+
+    def assume(self, record: AssignedPod, node_name: str, ttl_seconds: float | None = None) -> bool:
+        """Count a pod by its record, which is not observed; see `assume_pod`."""
+        key = record.key
         counted = self._held(key)
-        if counted is not None and counted.uid == pod.metadata.uid and counted.observed:
+        if counted is not None and counted.uid == record.uid and counted.observed:
             return False
-        namesake = counted.uid if counted is not None and counted.uid != pod.metadata.uid else self._namesakes.get(key)
+        namesake = counted.uid if counted is not None and counted.uid != record.uid else self._namesakes.get(key)
         self._forget(key)
-        self._assign(node_name, pod, now, observed=False)
+        self._assign(node_name, record)
         if namesake is not None:
             self._namesakes[key] = namesake
         at = self.monotonic()
@@ -241,9 +246,12 @@ class Cluster:
 
     def forget_assumed(self, pod: pods.Pod | WaitingPod) -> None:
         """Remove an assumed pod that was not bound: kube-scheduler filters it again, or its binding failed."""
-        key = pod_info.pod_key(pod.metadata.namespace, pod.metadata.name)
+        self.stop_assuming(pod_info.pod_key(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
+
+    def stop_assuming(self, key: str, uid: str) -> None:
+        """Remove a pod that is assumed; see `forget_assumed`."""
         counted = self._held(key)
-        if counted is not None and counted.uid == pod.metadata.uid and not counted.observed:
+        if counted is not None and counted.uid == uid and not counted.observed:
             namesake = self._namesakes.get(key)
             self._forget(key)
             if namesake is not None:
@@ -285,15 +293,14 @@ class Cluster:
             "unconfirmed_pods": len(self._assumed),
         }
 
-    def _assign(self, node_name: str, pod: pods.Pod, now: float, *, observed: bool) -> None:
+    def _assign(self, node_name: str, record: AssignedPod) -> None:
         entry = self._entry(node_name)
-        record = pod_info.assigned(pod, self._estimator_args, now, observed=observed)
         if entry.load.report is not None:
             record = msgspec.structs.replace(record, key=entry.load.report.pods.own_key(record.key))
         entry.load.assign(record)
         self._node_of[record.key] = entry
         self.vectors.mid_quotas.assigned(record)
-        if observed:
+        if record.observed:
             self._assumed.pop(record.key, None)
             self._namesakes.pop(record.key, None)
         self.vectors.write(entry)

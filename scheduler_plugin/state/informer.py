@@ -77,7 +77,10 @@ class Watches(NamedTuple):
     waiting_pods: watching.WatchState
 
     def unsynced(self) -> list[str]:
-        """Return the names of the watches whose first list is not complete, each with its last error."""
+        """Return the names of the watches whose first list is not complete, each with its last error.
+
+        Those of pods are complete from the start where kube-scheduler shows the pods.
+        """
         return [
             name + (f" ({state.last_error})" if state.last_error else "")
             for name, state in self._asdict().items()
@@ -85,9 +88,10 @@ class Watches(NamedTuple):
         ]
 
 
-def new_watches() -> Watches:
+def new_watches(*, with_pods: bool = True) -> Watches:
     """Return the state of watches that have not begun."""
-    return Watches(*(watching.WatchState() for _ in Watches._fields))
+    of_pods = [watching.WatchState(synced=not with_pods) for _ in range(2)]
+    return Watches(watching.WatchState(), of_pods[0], watching.WatchState(), of_pods[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,65 +100,74 @@ class Informer:
 
     api: session.Session
     cluster: Cluster
-    waiting: WaitingPods
+    waiting: WaitingPods | None
+    """None where kube-scheduler shows all pods."""
     watches: Watches
     clock: Callable[[], float]
 
     async def run(self) -> None:
         """Follow all watches until cancelled."""
-        cluster, waiting, watches = self.cluster, self.waiting, self.watches
-        listed = functools.partial(watching.list_then_watch, self.api, page_size=PAGE_SIZE)
         async with asyncio.TaskGroup() as group:
-            group.create_task(
-                _follow(
-                    listed(resources.NODES, decode=pods.Node, remember=lambda key: key.name, state=watches.nodes),
-                    changed=cluster.node_changed,
-                    deleted=lambda key, _node: cluster.node_deleted(key.name),
-                    keep=cluster.keep_nodes,
-                )
-            )
-            group.create_task(
-                _follow(
-                    listed(
-                        resources.PODS,
-                        field_selector=RUNNING_SOMEWHERE,
-                        decode=pods.Pod,
-                        remember=lambda key: pod_info.pod_digest(*key),
-                        remember_in=DigestSet,
-                        state=watches.pods,
-                    ),
-                    changed=lambda pod: cluster.pod_changed(pod, self.clock()),
-                    deleted=lambda key, pod: cluster.pod_deleted(*key, pod.metadata.uid if pod else None),
-                    keep=cluster.keep_pods,
-                )
-            )
-            group.create_task(
-                _follow(
-                    listed(
-                        resources.NODE_METRICS,
-                        decode=NodeMetric,
-                        remember=lambda key: key.name,
-                        state=watches.node_metrics,
-                    ),
-                    changed=cluster.metric_changed,
-                    deleted=lambda key, _metric: cluster.metric_deleted(key.name),
-                    keep=cluster.keep_metrics,
-                )
-            )
-            group.create_task(
-                _follow(
-                    listed(
-                        resources.PODS,
-                        field_selector=NOT_BOUND,
-                        decode=WaitingPod,
-                        remember=tuple,
-                        state=watches.waiting_pods,
-                    ),
-                    changed=waiting.changed,
-                    deleted=lambda key, _pod: waiting.gone(*key),
-                    keep=waiting.keep,
-                )
-            )
+            for follow in (self._follow_nodes(), self._follow_metrics()):
+                group.create_task(follow)
+            if self.waiting is not None:
+                for follow in (self._follow_pods(), self._follow_waiting(self.waiting)):
+                    group.create_task(follow)
+
+    async def _follow_nodes(self) -> None:
+        nodes = self._listed(resources.NODES, decode=pods.Node, remember=lambda key: key.name, state=self.watches.nodes)
+        await _follow(
+            nodes,
+            changed=self.cluster.node_changed,
+            deleted=lambda key, _node: self.cluster.node_deleted(key.name),
+            keep=self.cluster.keep_nodes,
+        )
+
+    async def _follow_metrics(self) -> None:
+        metrics = self._listed(
+            resources.NODE_METRICS,
+            decode=NodeMetric,
+            remember=lambda key: key.name,
+            state=self.watches.node_metrics,
+        )
+        await _follow(
+            metrics,
+            changed=self.cluster.metric_changed,
+            deleted=lambda key, _metric: self.cluster.metric_deleted(key.name),
+            keep=self.cluster.keep_metrics,
+        )
+
+    async def _follow_pods(self) -> None:
+        bound = self._listed(
+            resources.PODS,
+            field_selector=RUNNING_SOMEWHERE,
+            decode=pods.Pod,
+            remember=lambda key: pod_info.pod_digest(*key),
+            remember_in=DigestSet,
+            state=self.watches.pods,
+        )
+        await _follow(
+            bound,
+            changed=lambda pod: self.cluster.pod_changed(pod, self.clock()),
+            deleted=lambda key, pod: self.cluster.pod_deleted(*key, pod.metadata.uid if pod else None),
+            keep=self.cluster.keep_pods,
+        )
+
+    async def _follow_waiting(self, waiting: WaitingPods) -> None:
+        not_bound = self._listed(
+            resources.PODS,
+            field_selector=NOT_BOUND,
+            decode=WaitingPod,
+            remember=tuple,
+            state=self.watches.waiting_pods,
+        )
+        await _follow(
+            not_bound, changed=waiting.changed, deleted=lambda key, _pod: waiting.gone(*key), keep=waiting.keep
+        )
+
+    @property
+    def _listed(self) -> Callable[..., AsyncGenerator[watching.Event[Any], None]]:
+        return functools.partial(watching.list_then_watch, self.api, page_size=PAGE_SIZE)
 
 
 async def _follow(

@@ -85,6 +85,7 @@ class NodeColumns(RowChanges):
         super().__init__()
         self._writers = writers
         self._free: list[int] = []
+        self._deferred: dict[int, NodeEntry] | None = None
         self.rows: dict[str, int] = {}
         """Row of each node whose object is known: the names that kube-scheduler may send."""
         self.blindness = ""
@@ -107,6 +108,9 @@ class NodeColumns(RowChanges):
 
     def write(self, entry: NodeEntry) -> None:
         """Rewrite the row of a changed node in the columns of every writer."""
+        if self._deferred is not None and entry.node is not None and entry.name in self.rows:
+            self._deferred[entry.row] = entry
+            return
         self.changed(entry.row)
         if entry.node is not None:
             self.rows[entry.name] = entry.row
@@ -114,6 +118,17 @@ class NodeColumns(RowChanges):
             self.rows.pop(entry.name, None)
         for writer in self._writers:
             writer.write(entry)
+
+    def defer(self) -> None:
+        """Rewrite the rows of nodes once, at `rewrite`: all their pods change, and nothing is decided before."""
+        self._deferred = self._deferred or {}
+
+    def rewrite(self) -> None:
+        """Rewrite the rows of the nodes that have changed since `defer`."""
+        deferred, self._deferred = self._deferred or {}, None
+        for row, entry in deferred.items():
+            if self.rows.get(entry.name) == row:
+                self.write(entry)
 
     def free_row(self, entry: NodeEntry) -> None:
         """Release the row of a node whose entry was deleted."""

@@ -242,9 +242,27 @@ def counts_on_its_node(pod: pods.Pod) -> bool:
 
 def assigned(pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool) -> AssignedPod:
     """Build the record of a pod on its node; its time is that of the PodScheduled condition, else `now`."""
+    return _assigned(read(pod, args), pod, args, now, observed=observed, signed=signature(pod))
+
+
+def expected(info: PodInfo, pod: pods.Pod, args: EstimatorArgs) -> AssignedPod | None:
+    """Build the record of a pod that has no node yet, whose facts are `info`, for `placed`; None if it uses nothing."""
+    if not counts_on_its_node(pod):
+        return None
+    return _assigned(info, pod, args, 0.0, observed=False, signed=0)
+
+
+def placed(record: AssignedPod, now: float) -> AssignedPod:
+    """Return an `expected` record with the time at which the pod gets its node."""
+    forced_until = None if record.forced_until is None else record.forced_until + now
+    return msgspec.structs.replace(record, timestamp=now, forced_until=forced_until)
+
+
+def _assigned(
+    info: PodInfo, pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool, signed: int
+) -> AssignedPod:
     scheduled_at = true_since(pod, "PodScheduled")
     timestamp = now if scheduled_at is None else scheduled_at
-    info = read(pod, args)
     return AssignedPod(
         uid=info.uid,
         key=info.key,
@@ -254,7 +272,7 @@ def assigned(pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool) 
         mid_memory_bytes=info.mid_memory_bytes,
         timestamp=timestamp,
         forced_until=estimator.forced_until(pod, args, timestamp, true_since(pod, "Initialized")),
-        signature=signature(pod),
+        signature=signed,
         observed=observed,
         demand=info.demand,
     )
