@@ -18,6 +18,7 @@ from component_base import http_endpoint, logs, settings
 from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender.tls import UnusableCertificate
+from scheduler_plugin.kube_scheduler.server import CannotServe
 from scheduler_plugin.settings import ENV_PREFIX, SchedulerPluginSettings
 
 log = logging.getLogger("scheduler_plugin")
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info("configuration: %s", json.dumps(configuration.document()))
     try:
         asyncio.run(ExtenderApp(chosen, configuration).run())
-    except (errors.NoCredentials, http_endpoint.CannotListen, UnusableCertificate) as error:
+    except (errors.NoCredentials, http_endpoint.CannotListen, UnusableCertificate, CannotServe) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return _FAILED
     return 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from prometheus_client.registry import Collector
@@ -17,6 +19,8 @@ from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.response_rows import ResponseRows
 from scheduler_plugin.extender.verbs import Extender
 from scheduler_plugin.framework.interface import Filter, Plugin, SchedulingCycle, Scorer, WeightedScorer
+from scheduler_plugin.kube_scheduler.answers import Answers
+from scheduler_plugin.kube_scheduler.node_table import NodeTable
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
@@ -33,9 +37,15 @@ from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.node_columns import NodeColumns
 from scheduler_plugin.state.waiting_pods import WaitingPod, WaitingPods
 
+_INSIDE: Final[Mapping[str, Any]] = {"per_second": 1000.0, "only_named": True}
+"""Refused pods are woken by a frame, and no request: a burst is limited by the room of the nodes alone."""
+
 
 class Parts:
-    """Objects of one extender, from its configuration to its verbs."""
+    """Objects of one process, from its configuration to its verbs, or its answers.
+
+    `inside`: for the plugin inside kube-scheduler, which has pods tried again at once.
+    """
 
     def __init__(
         self,
@@ -46,6 +56,7 @@ class Parts:
         measurement_age_seconds: float = records.OLDEST_SECONDS,
         record_bytes: int = 16 * 1024**2,
         monotonic: Callable[[], float] = time.monotonic,
+        inside: bool = False,
     ) -> None:
         self._monotonic = monotonic
         load_aware_args = configuration.args[LoadAware.name]
@@ -66,11 +77,12 @@ class Parts:
         responses = ResponseRows()
         self.resources = self.estimator_args.resources
         self.node_columns = recorder.RecordedColumns()
-        self._load_aware = next((plugin for plugin in plugins.values() if isinstance(plugin, LoadAware)), None)
         self._expiration_seconds = float(load_aware_args.node_metric_expiration_seconds or math.inf)
+        self._load_aware = next((plugin for plugin in plugins.values() if isinstance(plugin, LoadAware)), None)
         self.records = DecisionRecords(self.node_columns, dict(sorted(plugins.items())), record_bytes)
         # Names before plugins: a plugin that fails on a node must not leave the row of its name empty.
-        self.vectors = NodeColumns([self.node_columns, responses, *plugins.values()])
+        self._node_table = NodeTable()
+        self.vectors = NodeColumns([self.node_columns, responses, self._node_table, *plugins.values()])
         self.cluster = Cluster(
             self.estimator_args,
             self.vectors,
@@ -81,7 +93,7 @@ class Parts:
         self.cycle = _cycle(configuration, plugins, self.vectors)
         self.vectors.mid_quotas.default = mid_guard_args.quota()
         self.waits = LoadWaits(load_aware_args.soft_after_seconds)
-        self.refused = RefusedPods(self.cycle, self.vectors, len(self.resources), self.waits)
+        self.refused = self._refused_pods(_INSIDE if inside else {})
         self.reservations = Reservations(self.cluster)
         self.waiting = WaitingPods(self._waiting_pod_changed, self._waiting_pod_gone)
         self.extender = Extender(
@@ -94,6 +106,24 @@ class Parts:
             reservations=self.reservations,
             waits=self.waits,
             short_list=short_list,
+        )
+
+    def _refused_pods(self, more: Mapping[str, Any]) -> RefusedPods:
+        return RefusedPods(self.cycle, self.vectors, len(self.resources), self.waits, **more)
+
+    @functools.cached_property
+    def answers(self) -> Answers:
+        """Return the answers for the plugin inside kube-scheduler."""
+        return Answers(
+            self.cluster,
+            self.cycle,
+            self._node_table,
+            self.estimator_args,
+            self.records,
+            refused=self.refused,
+            waits=self.waits,
+            rejections=self.extender.rejections,
+            outcomes=self.extender.outcomes,
         )
 
     def _waiting_pod_changed(self, pod: WaitingPod, has_new_outcome: bool) -> None:

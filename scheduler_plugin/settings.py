@@ -29,6 +29,8 @@ class SchedulerPluginSettings(ProcessSettings):
     """Key of that certificate."""
     extender_tls_client_ca_file: str | None = None
     """Authority of the callers' certificates; without one, every client of the port can influence placement."""
+    plugin_socket: str | None = None
+    """Unix socket for the plugin KoordSuite inside kube-scheduler, in place of the extender."""
     http_address: str = listening.ALL_ADDRESSES
     """Address of probes and metrics. :: is every address of IPv6 and IPv4."""
     http_port: Port = 10262

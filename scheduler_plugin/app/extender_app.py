@@ -1,4 +1,7 @@
-"""Run the extender process: the server that kube-scheduler calls, the watches, probes, metrics and debug pages."""
+"""Run the process beside kube-scheduler: the server that it calls, the watches, probes, metrics and debug pages.
+
+kube-scheduler calls the extender over HTTP, or its plugin KoordSuite asks over a Unix socket (`--plugin-socket`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +27,7 @@ from scheduler_plugin.extender import metrics
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.http_server import ExtenderServer
 from scheduler_plugin.extender.tls import ServerTls
+from scheduler_plugin.kube_scheduler.server import PluginServer
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.queueing.tasks import QueueingTasks
@@ -58,10 +63,14 @@ class ExtenderApp:
             short_list=settings.short_list_nodes,
             measurement_age_seconds=settings.measurement_age_seconds,
             record_bytes=settings.decision_record_mebibytes * 1024**2,
+            inside=settings.plugin_socket is not None,
         )
-        self._watches = informer.new_watches()
+        self._watches = informer.new_watches(with_pods=settings.plugin_socket is None)
         self._namespaces = watching.WatchState()
         self._registry = CollectorRegistry()
+        verbs = metrics.VERBS if settings.plugin_socket is None else metrics.QUESTIONS
+        self._requests = metrics.RequestMetrics(self._registry, verbs)
+        self._plugin_server = self._new_plugin_server()
         self._began_at = self._beat_at = time.monotonic()
         self._stop = asyncio.Event()
         self._ports: Ports | None = None
@@ -72,13 +81,64 @@ class ExtenderApp:
         watches = self._watches._asdict() | ({"namespaces": self._namespaces} if self._parts.holds_quotas else {})
         self._registry.register(metrics.StateCollector(self._parts.cluster, watches))
 
+    def _new_plugin_server(self) -> PluginServer | None:
+        """Return the server of the plugin inside kube-scheduler; None for the extender."""
+        path, parts = self._settings.plugin_socket, self._parts
+        if path is None:
+            return None
+        return PluginServer(
+            Path(path),
+            parts.answers,
+            parts.refused,
+            self._unsynced,
+            observe=lambda question, seconds: self._requests.observe(question, HTTPStatus.OK, seconds),
+        )
+
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT. Raises CannotListen, NoCredentials, UnusableCertificate."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        dispatcher = Dispatcher(self._parts.extender, metrics.RequestMetrics(self._registry), self._unsynced, time.time)
+        endpoint = self._endpoint(loop)
+        async with session.open_session(self._settings.kubeconfig or None, user_agent="koord-scheduler-plugin") as api:
+            endpoint.start()
+            try:
+                if self._plugin_server is not None:
+                    await self._serve_plugin(self._plugin_server, api, endpoint)
+                else:
+                    await self._serve_extender(api, endpoint)
+            finally:
+                endpoint.stop()
+
+    def _work(self, api: session.Session) -> list[Coroutine[Any, Any, None]]:
+        """Return what runs in both modes."""
+        parts = self._parts
+        waiting = None if self._plugin_server is not None else parts.waiting
+        work = [
+            informer.Informer(api, parts.cluster, waiting, self._watches, time.time).run(),
+            EmergencyWatch(api, parts.vectors, self._settings.manager_namespace or api.namespace).run(),
+            self._housekeeping(),
+        ]
+        if parts.holds_quotas:
+            work.append(NamespaceWatch(api, parts.vectors.mid_quotas, self._namespaces).run())
+        if (measuring := self._measuring(api)) is not None:
+            work.append(measuring)
+        return work
+
+    async def _serve_plugin(
+        self, server: PluginServer, api: session.Session, endpoint: http_endpoint.HttpEndpoint
+    ) -> None:
+        try:
+            await server.start()
+            self._ports = Ports(0, endpoint.port, endpoint.debug_port)
+            log.info("serving kube-scheduler on %s, probes on port %d", self._settings.plugin_socket, endpoint.port)
+            await tasks.run([*self._work(api), server.wake()], self._stop)
+        finally:
+            await server.stop()
+
+    async def _serve_extender(self, api: session.Session, endpoint: http_endpoint.HttpEndpoint) -> None:
         settings, parts = self._settings, self._parts
+        dispatcher = Dispatcher(parts.extender, self._requests, self._unsynced, time.time)
         tls = self._tls()
         server = ExtenderServer(
             settings.extender_address,
@@ -87,29 +147,21 @@ class ExtenderApp:
             max_body_bytes=settings.max_body_mebibytes * 1024**2,
             tls=tls.current if tls else None,
         )
-        endpoint = self._endpoint(loop)
-        async with session.open_session(settings.kubeconfig or None, user_agent="koord-scheduler-plugin") as api:
-            endpoint.start()
-            try:
-                await server.start()
-                self._ports = Ports(server.port, endpoint.port, endpoint.debug_port)
-                log.info(
-                    "serving kube-scheduler on %s, probes and metrics on port %d",
-                    listening.host_and_port(server.address, server.port),
-                    endpoint.port,
-                )
-                watches = [
-                    informer.Informer(api, parts.cluster, parts.waiting, self._watches, time.time).run(),
-                    EmergencyWatch(api, parts.vectors, settings.manager_namespace or api.namespace).run(),
-                ]
-                if parts.holds_quotas:
-                    watches.append(NamespaceWatch(api, parts.vectors.mid_quotas, self._namespaces).run())
-                await self._until_stopped(
-                    watches, QueueingTasks(api, parts.refused, parts.reservations, time.time), self._measuring(api), tls
-                )
-            finally:
-                await server.stop()
-                endpoint.stop()
+        try:
+            await server.start()
+            self._ports = Ports(server.port, endpoint.port, endpoint.debug_port)
+            log.info(
+                "serving kube-scheduler on %s, probes and metrics on port %d",
+                listening.host_and_port(server.address, server.port),
+                endpoint.port,
+            )
+            queueing = QueueingTasks(api, parts.refused, parts.reservations, time.time)
+            work = [*self._work(api), queueing.wake(), queueing.follow_claims()]
+            if tls is not None:
+                work.append(tls.follow())
+            await tasks.run(work, self._stop)
+        finally:
+            await server.stop()
 
     def _unsynced(self) -> list[str]:
         """Return the watches whose first list is awaited; that of Namespaces only while it does not fail.
@@ -159,20 +211,6 @@ class ExtenderApp:
             await asyncio.sleep(_SYNC_POLL_SECONDS)
         await measured.run(api, self._registry, self._settings.measurement_interval_seconds)
 
-    async def _until_stopped(
-        self,
-        watches: Sequence[Coroutine[Any, Any, None]],
-        queueing: QueueingTasks,
-        measuring: Coroutine[Any, Any, None] | None,
-        tls: ServerTls | None,
-    ) -> None:
-        work = [*watches, self._housekeeping(), queueing.wake(), queueing.follow_claims()]
-        if measuring is not None:
-            work.append(measuring)
-        if tls is not None:
-            work.append(tls.follow())
-        await tasks.run(work, self._stop)
-
     async def _housekeeping(self) -> None:
         """Record the heartbeat, expire pods, and freeze the garbage collector after the first lists."""
         frozen = False
@@ -220,6 +258,8 @@ class ExtenderApp:
     def _ready(self) -> http_endpoint.ProbeResult:
         waiting_for = self._unsynced()
         text = f"waiting for the first list of {', '.join(waiting_for)}" if waiting_for else "caches are synced"
+        if self._plugin_server is not None and not self._plugin_server.is_synced and not waiting_for:
+            waiting_for, text = ["pods"], "waiting for kube-scheduler to connect and to show all pods"
         if not waiting_for and self._parts.vectors.blindness:
             text = f"{text}; nodes with expired reports pass: {self._parts.vectors.blindness}"
         return http_endpoint.ProbeResult(not waiting_for, text)
@@ -230,6 +270,8 @@ class ExtenderApp:
         A missing CRD must not keep kube-scheduler from starting.
         """
         ready = self._ready()
+        if self._plugin_server is not None and not self._unsynced():
+            return http_endpoint.ProbeResult(True, ready.text)  # kube-scheduler starts behind this probe
         waited = time.monotonic() - self._began_at
         if ready.ok or waited < self._settings.startup_patience_seconds:
             return ready

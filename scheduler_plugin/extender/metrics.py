@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -18,6 +18,8 @@ from scheduler_plugin.state.cluster import Cluster
 
 _PREFIX: Final = "koord_scheduler_plugin_"
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
+QUESTIONS: Final = ("ask", "check")
+"""Of the plugin inside kube-scheduler, in place of the verbs."""
 OUTCOMES: Final = {
     HTTPStatus.OK: "ok",
     HTTPStatus.BAD_REQUEST: "bad_request",
@@ -31,7 +33,7 @@ _BUCKETS: Final = (5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2.5e-2, 5e-2,
 class RequestMetrics:
     """Counter and histogram of kube-scheduler's calls, by verb; `observe` costs about two microseconds."""
 
-    def __init__(self, into: CollectorRegistry) -> None:
+    def __init__(self, into: CollectorRegistry, verbs: Sequence[str] = VERBS) -> None:
         build_info.register(into, "koord_scheduler_plugin")
         requests = Counter(
             f"{_PREFIX}requests",
@@ -47,9 +49,9 @@ class RequestMetrics:
             registry=into,
         )
         self._requests = {
-            (verb, status): requests.labels(verb, outcome) for verb in VERBS for status, outcome in OUTCOMES.items()
+            (verb, status): requests.labels(verb, outcome) for verb in verbs for status, outcome in OUTCOMES.items()
         }
-        self._seconds = {verb: seconds.labels(verb) for verb in VERBS}
+        self._seconds = {verb: seconds.labels(verb) for verb in verbs}
 
     def observe(self, verb: str, status: HTTPStatus, seconds: float) -> None:
         """Count one call."""

@@ -21,6 +21,7 @@ import datetime as dt
 import functools
 import json
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -59,21 +60,22 @@ def moment(offset: float) -> str:
     return dt.datetime.fromtimestamp(NOW + offset, dt.UTC).isoformat().replace("+00:00", "Z")
 
 
-def answers(case: dict[str, Any]) -> list[Any]:
+def answers(case: dict[str, Any], made_by: Callable[..., Scheduler] | None = None) -> list[Any]:
     """Return the answers of the product to the questions of a case, in their order."""
+    made_by = made_by or Scheduler
     try:
         profile = case["profile"]  # a text is YAML, which has infinity
         configuration = loader.parse(yaml.safe_load(profile) if isinstance(profile, str) else profile)
     except loader.InvalidConfiguration as error:
         return [{"problems": [text.partition(": seen ")[0] for text in error.problems]}]
-    scheduler = _Scheduler(configuration, case.get("measurementAgeSeconds", 300.0))
+    scheduler = made_by(configuration, case.get("measurementAgeSeconds", 300.0))
     if case.get("effective"):
         return [json.loads(json.dumps(configuration.document()))]
     given = (scheduler.step(step) for step in case["steps"])
     return [answer for answer in given if answer is not None]
 
 
-class _Scheduler:
+class Scheduler:
     """The product as kube-scheduler and the API server meet it."""
 
     def __init__(self, configuration: loader.PluginConfiguration, measurement_age_seconds: float) -> None:
@@ -194,7 +196,7 @@ class _Scheduler:
         if not waits:
             self._parts.waiting.gone(metadata["namespace"], metadata["name"])
         return {
-            name: [scores.get(name), _reason(failed[name])] if name in failed else scores.get(name) for name in names
+            name: [scores.get(name), reason(failed[name])] if name in failed else scores.get(name) for name in names
         }
 
     def _reasons_of_each(self, pod: dict[str, Any], names: list[str]) -> dict[str, str]:
@@ -232,7 +234,7 @@ class _Scheduler:
 
 
 @functools.cache
-def _reason(text: str) -> str:
+def reason(text: str) -> str:
     """Return the class of a reason, and the numbers that follow it."""
     known, colon, numbers = text.partition(": ")
     if known in REASONS:

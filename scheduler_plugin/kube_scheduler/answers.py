@@ -1,0 +1,310 @@
+"""Answer the questions of the plugin inside kube-scheduler, and follow its notices. No sockets, no clock.
+
+The plugin asks about one pod at a time, and every notice of the pods before it has arrived by then: a pod counts on its
+node from Reserve on, so that no answer has to guess where the last pod went.
+
+    pending    a pod without a node, as POD showed it last: a few numbers, whatever its size
+    counted    a pending pod that is reserved on a node, or else nominated to one, counts there until it is bound
+               (POD with a node), deleted (GONE), given up (UNRESERVE, the end of its nomination)
+
+A nominated pod counts for all others, also for those of a higher priority: it is about to be bound. Its own question
+does not count it. AddPod of a dry run adds nothing here, as the pods that it adds are counted already.
+
+Scores are whole numbers of 0 to 100, as kube-scheduler wants them of one plugin: of several score plugins the weighted
+mean, whose fraction is lost. Peaks scales over all nodes that pass here, not over those that pass kube-scheduler's own
+filters as well. Everything is answered for all nodes, also where kube-scheduler samples them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from api_types.kubernetes import pods
+from scheduler_plugin.decisions.recorder import DecisionRecords
+from scheduler_plugin.framework.interface import Pending, ReasonCodes, SchedulingCycle, combined
+from scheduler_plugin.kube_scheduler.frames import Answer, Bytes
+from scheduler_plugin.kube_scheduler.node_table import NodeTable
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
+from scheduler_plugin.queueing.load_waits import LoadWaits
+from scheduler_plugin.queueing.refused_pods import RefusedPods
+from scheduler_plugin.state import mid_quotas, pod_info
+from scheduler_plugin.state.cluster import Cluster
+from scheduler_plugin.state.estimator import EstimatorArgs
+from scheduler_plugin.state.node_columns import Rows
+from scheduler_plugin.state.pod_info import AssignedPod, PodInfo
+from scheduler_plugin.state.vectors import LARGEST_SUM
+
+MOST_REASONS: Final = 255
+
+
+class ScheduledPodStatus(pods.PodStatus, rename="camel", frozen=True):
+    """Status of a pod, with the node to which it is nominated."""
+
+    nominated_node_name: str = ""
+
+
+class ScheduledPod(pods.Pod, rename="camel", frozen=True):
+    """A pod as kube-scheduler has it."""
+
+    status: ScheduledPodStatus = ScheduledPodStatus()
+
+
+class UnknownPod(ValueError):
+    """A question about a pod that was not shown before."""
+
+
+class _PendingPod:
+    """A pod without a node."""
+
+    __slots__ = ("counted_on", "info", "nominated", "record", "reserved")
+
+    def __init__(self, info: PodInfo, record: AssignedPod | None, nominated: str) -> None:
+        self.info = info
+        self.record = record
+        """What counts of it on its node; None if it uses nothing."""
+        self.nominated = nominated
+        self.reserved = ""
+        self.counted_on = ""
+
+
+class Answers:
+    """Answers by one cluster state. `now` is Unix time."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        cycle: SchedulingCycle,
+        table: NodeTable,
+        estimator_args: EstimatorArgs,
+        records: DecisionRecords,
+        *,
+        refused: RefusedPods,
+        waits: LoadWaits,
+        rejections: list[int],
+        outcomes: dict[str, int],
+    ) -> None:
+        """Build the answers; `rejections` by reason code and `outcomes` count them."""
+        if len(cycle.reasons) > MOST_REASONS:
+            raise ValueError(f"{len(cycle.reasons)} reasons to reject a node, want at most {MOST_REASONS}")
+        self.table = table
+        self._cluster = cluster
+        self._cycle = cycle
+        self._estimator_args = estimator_args
+        self._records = records
+        self._refused = refused
+        self._waits = waits
+        self._rejections = rejections
+        self._outcomes = outcomes
+        self._weight = max(cycle.total_weight, 1)
+        self._load_codes = np.array(
+            [code for code, name in enumerate(cycle.rejecting_plugins, start=1) if name == LoadAware.name]
+        )
+        self._pending: dict[str, _PendingPod] = {}
+        self._shown: set[int] | None = None
+        """Digests of the pods that were repeated since the connection began; None after SYNCED."""
+        self._last: tuple[str, Bytes | None] = ("", None)
+        """Pod of the last question, and its codes by row."""
+
+    def reasons(self) -> list[tuple[str, bool]]:
+        """Return the text of each reason code from 1 on, and whether victims can end it."""
+        return list(zip(self._cycle.reasons, self._cycle.resolvable, strict=True))
+
+    # what kube-scheduler shows
+
+    def begin(self) -> None:
+        """Begin with a new connection: it repeats every pod, and every reservation."""
+        self._shown = set()
+        self._cluster.vectors.defer()
+        for uid, pending in list(self._pending.items()):
+            self._stop_counting(pending)
+            del self._pending[uid]
+
+    def synced(self) -> None:
+        """Drop the pods that were not repeated."""
+        if self._shown is not None:
+            for _slice in self._cluster.keep_pods(self._shown):
+                pass
+        self.end()
+
+    def end(self) -> None:
+        """End the beginning of a connection, also of one that is lost."""
+        self._shown = None
+        self._cluster.vectors.rewrite()
+
+    def show(self, body: bytes, now: float) -> str:
+        """Store a pod; return its UID if it was refused and has to be tried again. Raises msgspec.DecodeError."""
+        pod = _POD.decode(body)
+        uid = pod.metadata.uid
+        if self._shown is not None:
+            self._shown.add(pod_info.pod_digest(pod.metadata.namespace, pod.metadata.name))
+        if pod.spec.node_name:
+            self._settle(uid)
+            self._cluster.pod_changed(pod, now)
+            return ""
+        info = pod_info.read(pod, self._estimator_args)
+        pending = self._pending.get(uid)
+        record = pod_info.expected(info, pod, self._estimator_args)
+        if pending is None:
+            pending = self._pending[uid] = _PendingPod(info, record, pod.status.nominated_node_name)
+        else:
+            pending.info, pending.record, pending.nominated = info, record, pod.status.nominated_node_name
+        self._count(pending, now)
+        return uid if self._refused.update(info) else ""
+
+    def gone(self, uid: str, key: str) -> None:
+        """Drop a pod that was deleted or has ended."""
+        pending = self._settle(uid)
+        if pending is not None:
+            self._stop_counting(pending)
+        namespace, _slash, name = key.partition("/")
+        self._cluster.pod_deleted(namespace, name, uid)
+
+    def _settle(self, uid: str) -> _PendingPod | None:
+        self._refused.forget(uid)
+        self._waits.end(uid)
+        return self._pending.pop(uid, None)
+
+    # notices
+
+    def reserve(self, uid: str, node: str, now: float) -> None:
+        """Count a pod on the node that kube-scheduler has chosen."""
+        pending = self._pending.get(uid)
+        if pending is None:
+            return  # it was deleted since
+        pending.reserved = node
+        self._count(pending, now)
+        self._refused.forget(uid)
+        self._waits.passed(self._softened(pending.info), self._cluster.monotonic())
+
+    def unreserve(self, uid: str, now: float) -> None:
+        """Give a reservation up. A pod that is bound or gone has none any more."""
+        pending = self._pending.get(uid)
+        if pending is not None:
+            pending.reserved = ""
+            self._count(pending, now)
+
+    def bound(self, uid: str, node: str) -> None:
+        """Record the node of a pod; POD shows it as well."""
+        pending = self._pending.get(uid)
+        if pending is not None:
+            self._records.bound(pending.info.key, uid, node, self._cluster.vectors.rows.get(node))
+
+    def refuse(self, uid: str, bits: bytes) -> None:
+        """Remember a pod that found no node, and the rows that this plugin alone refused."""
+        pending = self._pending.get(uid)
+        rows: Rows = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little"))
+        asked, codes = self._last
+        if pending is None or not len(rows):
+            return
+        self._refused.refuse(self._softened(pending.info), rows)
+        if asked == uid and codes is not None and pending.info.is_prod and rows[-1] < len(codes):
+            if np.isin(codes[rows], self._load_codes).all():
+                self._waits.refused(pending.info, self._cluster.monotonic())
+            else:
+                self._waits.end(uid)
+
+    def _count(self, pending: _PendingPod, now: float) -> None:
+        """Count a pending pod where it is reserved, else where it is nominated."""
+        node = pending.reserved or pending.nominated
+        if node == pending.counted_on:
+            return
+        self._stop_counting(pending)
+        if node and pending.record is not None:
+            self._cluster.assume(pod_info.placed(pending.record, now), node, math.inf)
+            pending.counted_on = node
+
+    def _stop_counting(self, pending: _PendingPod) -> None:
+        if pending.counted_on:
+            self._cluster.stop_assuming(pending.info.key, pending.info.uid)
+            pending.counted_on = ""
+
+    def _find(self, uid: str) -> _PendingPod:
+        pending = self._pending.get(uid)
+        if pending is None:
+            raise UnknownPod(f"pod {uid[:100]!r} was not shown, want POD before any frame about it")
+        return pending
+
+    def _softened(self, info: PodInfo) -> PodInfo:
+        return self._waits.softened(info, self._cluster.monotonic())
+
+    # questions
+
+    def ask(self, uid: str, now: float) -> Answer:
+        """Return code and score of every node for one pod. Raises UnknownPod."""
+        pending = self._find(uid)
+        self._stop_counting(pending)
+        try:
+            return self._ask(pending, self._softened(pending.info), now)
+        finally:
+            pending.reserved = ""
+            self._count(pending, now)
+
+    def _ask(self, pending: _PendingPod, pod: PodInfo, now: float) -> Answer:
+        rows = self.table.rows()
+        count = int(rows[-1]) + 1 if len(rows) else 0
+        codes = self._cycle.filter(pod, rows, now)
+        texts: Sequence[str] = self._cycle.reasons if codes is None else self._cycle.reason_texts(pod)
+        self._records.began(pod, rows, (), codes, now, reasons=texts)
+        self._outcomes["all_passed" if codes is None else "none_passed" if codes.all() else "some_rejected"] += 1
+        passing = rows if codes is None else rows[codes == 0]
+        by_plugin = self._cycle.scores_by_plugin(pod, passing, now)
+        scores = combined(by_plugin, len(passing))
+        if len(passing):
+            self._records.scored(pod, passing, by_plugin, scores)
+        by_row = None if codes is None else _by_row(rows, codes, count)
+        self._last = (pod.uid, by_row)
+        if codes is not None:
+            for code, number in enumerate(np.bincount(codes).tolist()):
+                self._rejections[code] += number
+        return Answer(
+            self.table.generation,
+            count,
+            by_row,
+            _by_row(passing, scores // self._weight, count) if scores.any() else None,
+            self._cycle.code_of_unknown(pod),
+            self._resolvable_row(pending),
+            {} if texts is self._cycle.reasons else self._other_texts(texts),
+        )
+
+    def _resolvable_row(self, pending: _PendingPod) -> int:
+        """Return the row to which the pod is nominated.
+
+        While its victims leave, it must not seem hopeless there: kube-scheduler would evict others elsewhere at once.
+        """
+        return self._cluster.vectors.rows.get(pending.nominated, -1) if pending.nominated else -1
+
+    def _other_texts(self, texts: Sequence[str]) -> Mapping[int, str]:
+        pairs = enumerate(zip(texts, self._cycle.reasons, strict=True), start=1)
+        return {code: text for code, (text, usual) in pairs if text is not usual}
+
+    def check(self, uid: str, row: int, without: Sequence[str], now: float) -> int:
+        """Return the code of one row once pods with these UIDs have left it. Raises UnknownPod.
+
+        Their Mid requests are credited; nothing else of them is known to be free once they are gone.
+        """
+        pod = self._softened(self._find(uid).info)
+        name, victims = self.table.name(row), frozenset(without)
+        if not name:
+            return self._cycle.code_of_unknown(pod)
+        namespace = mid_quotas.pod_namespace(pod.key)
+        freed, of_namespace = (
+            np.array([[min(amount, LARGEST_SUM)] for amount in self._cluster.mid_requests(name, victims, only)])
+            for only in ("", namespace)
+        )
+        pending = Pending(mid=-freed, mid_of_namespace=-of_namespace)
+        codes = self._cycle.filter(pod, np.array([row], dtype=np.intp), now, pending)
+        return 0 if codes is None else int(codes[0])
+
+
+_POD: Final[msgspec.json.Decoder[ScheduledPod]] = msgspec.json.Decoder(ScheduledPod)
+
+
+def _by_row(rows: Rows, values: np.ndarray[tuple[int], np.dtype[np.int64]] | ReasonCodes, count: int) -> Bytes:
+    result: Bytes = np.zeros(count, dtype=np.uint8)
+    result[rows] = values
+    return result
