@@ -7,6 +7,7 @@ evicted pod is gone at once. Both programs run with what the chart renders.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import json
 import time
@@ -21,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from e2e.support import chart_rendering
 from e2e.support.host_components import CRD_FILE
 from e2e.support.names import SUITE_NAMESPACE
-from tools.localcluster import control_plane, standalone_control_plane
+from tools.localcluster import control_plane, go_binaries, standalone_control_plane
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, RequestError
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane, Running
@@ -45,8 +46,11 @@ class Placed(NamedTuple):
 class LoneScheduler:
     """Nodes, pods, kube-scheduler and the extender of one case."""
 
-    def __init__(self, plane: ControlPlane, values: Mapping[str, Any]) -> None:
+    def __init__(self, plane: ControlPlane, values: Mapping[str, Any], *, inside: bool = False) -> None:
+        """Prepare them; `inside`: with the plugin KoordSuite in kube-scheduler, in place of the extender."""
         self.plane = plane
+        self._inside = inside
+        self._socket = plane.places.state / "plugin.sock"
         self.api: Connection = plane.connect()
         self._values = values
         self.extender_port, self.http_port = ports.free_ports(2)
@@ -68,10 +72,11 @@ class LoneScheduler:
             *("-m", "scheduler_plugin", "run", f"--config={policies}", f"--kubeconfig={self.plane.kubeconfig}"),
             *("--http-address=127.0.0.1", f"--http-port={self.http_port}", "--debug-port=0"),
             *(flags or [f"--extender-port={self.extender_port}"]),
+            *([f"--plugin-socket={self._socket}"] if self._inside else ()),
             OPENBLAS_NUM_THREADS="1",
         )
         extender = self.plane.process("extender")
-        self.plane.wait_for_page(extender, self.http_port, "/readyz")
+        self.plane.wait_for_page(extender, self.http_port, "/startupz" if self._inside else "/readyz")
         return extender
 
     def start_kube_scheduler(self, *, url: str = "", tls: Mapping[str, str] | None = None) -> None:
@@ -80,11 +85,14 @@ class LoneScheduler:
         document = yaml.safe_load(rendered["ConfigMap"]["data"]["kube-scheduler.yaml"])
         document["clientConnection"]["kubeconfig"] = str(self.plane.kubeconfig)
         document["leaderElection"] = {"leaderElect": False}
-        (extender,) = document["extenders"]
-        extender["urlPrefix"] = url or f"http://127.0.0.1:{self.extender_port}"
-        extender["httpTimeout"] = "30s"  # a busy machine does not influence placement
-        if tls:
-            extender |= {"enableHTTPS": True, "tlsConfig": dict(tls)}
+        if self._inside:
+            _with_plugin(document, self._socket)
+        else:
+            (extender,) = document["extenders"]
+            extender["urlPrefix"] = url or f"http://127.0.0.1:{self.extender_port}"
+            extender["httpTimeout"] = "30s"  # a busy machine does not influence placement
+            if tls:
+                extender |= {"enableHTTPS": True, "tlsConfig": dict(tls)}
         file = self.plane.places.state / "kube-scheduler.yaml"
         file.write_text(yaml.safe_dump(document))
         (container,) = rendered["Deployment"]["spec"]["template"]["spec"]["containers"]
@@ -96,7 +104,12 @@ class LoneScheduler:
             authorization_always_allow_paths="/healthz,/readyz,/livez,/metrics",
             **({"feature_gates": ",".join(gates)} if gates else {}),
         )
+        if self._inside:
+            words = [str(go_binaries.scheduler_with_plugin()), *program.argv[1:]]
+            program = dataclasses.replace(program, argv=words)
         control_plane.start_one(program, self.plane.places)
+        if self._inside:
+            self.plane.wait_for_page(self.plane.process("extender"), self.http_port, "/readyz")
 
     def service_flags(self, secrets: Path) -> list[str]:
         """Return the extender's flags as a Service over TLS; `secrets` has the files that the chart mounts."""
@@ -277,13 +290,27 @@ class LoneScheduler:
 
 
 @contextlib.contextmanager
-def running(values: Mapping[str, Any] | None = None, *, audited: bool = False) -> Iterator[LoneScheduler]:
+def running(
+    values: Mapping[str, Any] | None = None, *, audited: bool = False, inside: bool = False
+) -> Iterator[LoneScheduler]:
     """Start a control plane with the CRD; the case adds nodes and starts the programs. `values` are `scheduler`'s."""
     with standalone_control_plane.running(audited=audited) as plane:
         plane.install(CRD_FILE, SUITE_NAMESPACE)
-        lone = LoneScheduler(plane, values or {})
+        lone = LoneScheduler(plane, values or {}, inside=inside)
         with contextlib.closing(lone.api):
             yield lone
+
+
+def _with_plugin(document: dict[str, Any], socket: Path) -> None:
+    """Replace the extender of a KubeSchedulerConfiguration by the plugin."""
+    (extender,) = document.pop("extenders")
+    (profile,) = document["profiles"]
+    several = profile["plugins"]["multiPoint"]["enabled"]
+    for plugin in several:
+        plugin["weight"] //= 10
+    several.append({"name": "KoordSuite", "weight": extender["weight"]})
+    args = {"socket": str(socket), "deadlineMilliseconds": 2000}  # a busy machine does not influence placement
+    profile["pluginConfig"] = [{"name": "KoordSuite", "args": args}]
 
 
 def _named(*nodes: str) -> dict[str, Any]:

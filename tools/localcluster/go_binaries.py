@@ -7,6 +7,7 @@ and with KUBERNETES_VERSION in the environment it replaces all programs of Kuber
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -35,6 +36,7 @@ PACKAGES = {
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
 }
 CLIENTS = ("kubectl", "helm")
+PLUGIN_MODULE = content_cache.REPOSITORY / "scheduler_plugin" / "kube_scheduler" / "plugin"
 
 
 def everything() -> Path:
@@ -111,6 +113,25 @@ def program_of(package: str, module: Path, kind: str, flags: str = "-s -w") -> P
     return content_cache.folder(kind, key, lambda folder: build_into([package], flags, module, folder)) / name
 
 
+def scheduler_with_plugin() -> Path:
+    """Return kube-scheduler with the plugin KoordSuite, of the newest build that is not newer than the cluster.
+
+    kube-scheduler may be one minor version older than the API server. Raises ClusterProblem.
+    """
+    builds = {int(file.stem.removeprefix("1.")): file.name for file in PLUGIN_MODULE.glob("1.*.mod")}
+    builds[int(kubernetes_version((PLUGIN_MODULE / "go.mod").read_text()).split(".")[1])] = "go.mod"
+    fitting = [of_minor for of_minor in builds if of_minor <= minor()]
+    if not fitting:
+        raise ClusterProblem(f"no build of {PLUGIN_MODULE} for Kubernetes 1.{minor()}; there are 1.{sorted(builds)}")
+    of_minor = max(fitting)
+    module = PLUGIN_MODULE / builds[of_minor]
+    flags = linker_flags(module.read_text())
+    more = ["-tags", f"k8s_1_{of_minor}", f"-modfile={module}"]
+    key = content_cache.digest(PLUGIN_MODULE, flags, *more[:2])
+    build = functools.partial(build_into, ["."], flags, PLUGIN_MODULE, more=more)
+    return content_cache.folder(f"go-plugin-{of_minor}", key, build) / "kube-scheduler"
+
+
 def kubernetes_version(go_mod: str) -> str:
     """Return the version that go.mod requires of k8s.io/kubernetes, as `v1.34.4`."""
     return required_version(go_mod, "k8s.io/kubernetes")
@@ -160,19 +181,22 @@ def _folder(names: Sequence[str], module: Path = MODULE, kind: str = "go") -> Pa
     return content_cache.folder(kind, key, build)
 
 
-def build_into(packages: Sequence[str], flags: str, module: Path, folder: Path, *, c_tags: str = "") -> None:
-    """Build programs of a Go module into a folder; with `c_tags` their C too, with these tags."""
+def build_into(
+    packages: Sequence[str], flags: str, module: Path, folder: Path, *, c_tags: str = "", more: Sequence[str] = ()
+) -> None:
+    """Build programs of a Go module into a folder; with `c_tags` their C too, with these tags. `more` are flags."""
     if shutil.which("go") is None:
         raise ClusterProblem("go: no such program on PATH; building needs Go 1.24 or newer (https://go.dev/dl)")
     go_flags = f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()
     environment = {"CGO_ENABLED": "1" if c_tags else "0", "GOFLAGS": go_flags}
     names = ", ".join(package.rpartition("/")[2] for package in packages)
     with progress.step("downloading Go modules"):
-        words = ["go", "list", "-deps", "-tags", c_tags, *packages]
+        words = ["go", "list", "-deps", "-tags", c_tags, *more, *packages]
         in_all = len(commands.download(words, environment=environment, folder=module).split())
     log = folder / "build.log"
     with progress.step(f"building {names}", so_far=lambda: f"({_lines(log)} of at most {in_all} Go packages)"):
-        argv = ["go", "build", "-v", "-trimpath", "-tags", c_tags, "-ldflags", flags, "-o", f"{folder}/", *packages]
+        argv = ["go", "build", "-v", "-trimpath", "-tags", c_tags, "-ldflags", flags, *more, "-o", f"{folder}/"]
+        argv += packages
         with log.open("w") as output:
             code = subprocess.call(argv, cwd=module, env={**os.environ, **environment}, stdout=output, stderr=output)
     if code != 0:

@@ -8,6 +8,7 @@ removed at the end, also after an error.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pathlib
 import shutil
 import signal
@@ -99,8 +100,8 @@ class ControlPlane(NamedTuple):
         """End a program."""
         processes.stop(name, self.places.processes)
 
-    def start_scheduler(self, configuration: dict[str, object]) -> Running:
-        """Start kube-scheduler with a KubeSchedulerConfiguration and wait until it is ready."""
+    def start_scheduler(self, configuration: dict[str, object], other: pathlib.Path | None = None) -> Running:
+        """Start kube-scheduler, or another build, with a KubeSchedulerConfiguration and wait until it is ready."""
         file = self.places.state / "kube-scheduler.yaml"
         file.write_text(
             yaml.safe_dump(
@@ -121,6 +122,8 @@ class ControlPlane(NamedTuple):
         program = control_plane.kube_scheduler(
             self.places, self.binaries, config=file, authorization_always_allow_paths=open_paths
         )
+        if other is not None:
+            program = dataclasses.replace(program, argv=[str(other), *program.argv[1:]])
         control_plane.start_one(program, self.places)
         return self.process("kube-scheduler")
 

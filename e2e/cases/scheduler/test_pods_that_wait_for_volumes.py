@@ -86,8 +86,9 @@ def provisioner(lone: LoneScheduler, seconds: float) -> Iterator[None]:
         thread.join()
 
 
-def test_two_waves_of_pods_with_volumes_stay_below_the_threshold() -> None:
-    with lone_scheduler.running() as lone:
+@pytest.mark.parametrize("inside", [False, True], ids=["extender", "plugin"])
+def test_two_waves_of_pods_with_volumes_stay_below_the_threshold(inside: bool) -> None:
+    with lone_scheduler.running(inside=inside) as lone:
         storage_class = {"metadata": {"name": "late"}, "provisioner": "example.com/late"}
         storage_class["volumeBindingMode"] = "WaitForFirstConsumer"
         lone.api.send("POST", "/apis/storage.k8s.io/v1/storageclasses", storage_class)
@@ -100,7 +101,7 @@ def test_two_waves_of_pods_with_volumes_stay_below_the_threshold() -> None:
                 create_claim(lone, name)
                 lone.create_pod(name, cpu=str(POD_CORES), claim=name)
             time.sleep(PROVISIONING_SECONDS / 2)
-            assert lone.of_extender("reserved_pods") == PODS // 2
+            assert lone.of_extender("tracked_objects", kind="unconfirmed_pods") == PODS // 2
             for name in names[PODS // 2 :]:
                 create_claim(lone, name)
                 lone.create_pod(name, cpu=str(POD_CORES), claim=name)

@@ -1,0 +1,180 @@
+"""The plugin inside kube-scheduler: what it refuses, when refused pods are bound, and what holds without Python."""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.support import lone_scheduler
+from e2e.support.lone_scheduler import PODS, SCHEDULER, LoneScheduler
+from e2e.support.names import MID_CPU, MID_MEMORY
+from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES
+
+HOT_PERCENT, COOL_PERCENT = 94, 6
+NODES_OF_CASES = 5
+WITHIN_SECONDS = 3.0
+"""A refused pod is bound so soon after its node cooled, also on a busy machine; else it takes 0.1 s."""
+REFUSED, ROOM = 60, 17  # pods, of which so many fit on one node of 100 cores up to 65 %
+AWAY_PODS = 20
+HALF_PERCENT, MOST_BESIDE_HALF = 47, 5  # by estimate a pod uses 3.4 of 100 cores; one more would be 67
+
+pytestmark = pytest.mark.timeout(1200)  # the first build takes minutes
+
+
+@pytest.fixture(scope="module")
+def lone() -> Iterator[LoneScheduler]:
+    with lone_scheduler.running(inside=True) as lone:
+        for index in range(NODES_OF_CASES):
+            lone.add_node(f"n{index}", used_percent=HOT_PERCENT)
+        lone.start()
+        yield lone
+
+
+@pytest.fixture(autouse=True)
+def hot(lone: LoneScheduler) -> Iterator[None]:
+    """Begin with hot nodes, and end without pods."""
+    for index in range(NODES_OF_CASES):
+        lone.report(f"n{index}", HOT_PERCENT)
+    time.sleep(1)  # until Python knows
+    yield
+    lone.api.send("DELETE", PODS)
+    lone.until("no pod is left", lambda: not lone.pods())
+
+
+def refusal(lone: LoneScheduler, name: str) -> str:
+    """Wait until a pod is refused, and return why."""
+
+    def text() -> str:
+        conditions = lone.api.send("GET", f"{PODS}/{name}")["status"].get("conditions", ())
+        return next((each.get("message", "bound") for each in conditions if each["type"] == "PodScheduled"), "")
+
+    lone.until(f"{name} is refused", text)
+    return text()
+
+
+def test_a_refused_pod_is_bound_soon_after_its_node_cooled(lone: LoneScheduler) -> None:
+    waited = []
+    for index in range(8):
+        name, node = f"waiting-{index}", f"n{index % NODES_OF_CASES}"
+        lone.create_pod(name)
+        assert f"{NODES_OF_CASES} node(s) cpu usage exceed threshold" in refusal(lone, name)
+        attempts = lone.attempts()
+        before = time.time()
+        lone.report(node, COOL_PERCENT)
+        waited.append(lone.wait_bound(name) - before)
+        assert lone.pods()[name].node == node
+        assert lone.attempts() == attempts + 1
+        lone.report(node, HOT_PERCENT)
+        time.sleep(1)  # until Python knows
+    print(f"bound after {sorted(round(seconds, 3) for seconds in waited)} s")
+    assert max(waited) <= WITHIN_SECONDS
+
+
+def test_refused_pods_are_tried_as_often_as_there_is_room(lone: LoneScheduler) -> None:
+    for index in range(REFUSED):
+        lone.create_pod(f"many-{index}")
+    lone.until("all are refused", lambda: lone.of_extender("refused_pods") == REFUSED)
+    attempts = lone.attempts()
+    before = time.time()
+    lone.report("n3", COOL_PERCENT)
+    lone.until("all that fit are bound", lambda: lone.nodes_of("many-").count("n3") == ROOM)
+    print(f"{ROOM} of {REFUSED} bound after {time.time() - before:.2f} s")
+    time.sleep(3)
+    assert lone.nodes_of("many-").count("n3") == ROOM
+    assert lone.attempts() - attempts <= 1.2 * ROOM
+
+
+def test_a_gang_that_prefers_one_node_fills_it_up_to_its_threshold(lone: LoneScheduler) -> None:
+    names = [f"n{index}" for index in range(NODES_OF_CASES)]
+    for name in names:
+        lone.report(name, HALF_PERCENT)
+    time.sleep(1)
+    gang = [f"gang-{index:02d}" for index in range(20)]
+    attempts = lone.attempts()
+    for name in gang:
+        lone.create_pod(name, preferred="n0")
+    lone.wait_bound(*gang)
+    counts = collections.Counter(lone.nodes_of("gang-"))
+    assert counts.pop("n0") == MOST_BESIDE_HALF
+    assert sorted(counts.values()) == [3, 4, 4, 4]
+    assert lone.attempts() - attempts == len(gang)
+
+
+def test_no_pod_is_evicted_from_nodes_that_would_refuse_the_next_one(lone: LoneScheduler) -> None:
+    low = [f"low-{node}-{index}" for node in range(NODES_OF_CASES) for index in range(4)]
+    for name in low:
+        lone.create_pod(name, cpu="25", priority=100, node=f"n{name.split('-')[1]}")
+    lone.create_pod("important", cpu="25", priority=9000)
+    refusal(lone, "important")
+    time.sleep(2)
+    assert set(lone.pods()) == {*low, "important"}
+    lone.report("n3", COOL_PERCENT, pods=[name for name in low if "-3-" in name])
+    lone.wait_bound("important")
+    assert lone.nodes_of("important") == ["n3"]
+    assert len(lone.nodes_of("low-3-")) == 3
+    assert len(lone.nodes_of("low-")) == len(low) - 1
+
+
+def offer_mid(lone: LoneScheduler, node: str, *, cores: int) -> None:
+    """Let a node have 16 cores of Mid in its status, and less by its newest report."""
+    mid = {MID_CPU: "16000", MID_MEMORY: "64Gi"}
+    lone.api.send(
+        "PATCH", f"{NODES}/{node}/status", {"status": {"capacity": mid, "allocatable": mid}}, content=MERGE_PATCH
+    )
+    policy = {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 1}, "midColocationPolicy": {"enable": True}}}
+    lone.api.send("PATCH", f"{NODE_METRICS}/{node}", policy, content=MERGE_PATCH)
+    status = {
+        "allocated": {"prod": {"cpu": "0", "memory": "0"}, "mid": {}},
+        "prodReclaimableMetric": {"resource": {"resources": {"cpu": str(cores), "memory": "64Gi"}}},
+    }
+    lone.api.send("PATCH", f"{NODE_METRICS}/{node}/status", {"status": status}, content=MERGE_PATCH)
+    lone.report(node, COOL_PERCENT)
+
+
+def create_mid_pod(lone: LoneScheduler, name: str, *, cores: int) -> None:
+    mid = {MID_CPU: str(1000 * cores), MID_MEMORY: "1Gi"}
+    container = {"name": "c", "image": "none", "resources": {"requests": mid, "limits": mid}}
+    spec = {"schedulerName": SCHEDULER, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    lone.api.send("POST", PODS, {"metadata": {"name": name}, "spec": spec})
+
+
+def test_a_mid_pod_waits_for_what_the_newest_report_offers(lone: LoneScheduler) -> None:
+    offer_mid(lone, "n1", cores=4)
+    create_mid_pod(lone, "mid", cores=8)
+    assert "didn't have enough Mid resources left" in refusal(lone, "mid")
+    before = time.time()
+    offer_mid(lone, "n1", cores=12)
+    print(f"bound after {lone.wait_bound('mid') - before:.3f} s")
+    assert lone.nodes_of("mid") == ["n1"]
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_without_python_only_mid_pods_wait(lone: LoneScheduler, how: str) -> None:
+    offer_mid(lone, "n1", cores=12)
+    lone.create_pod("hot-node-only", nodes=["n2"])
+    refusal(lone, "hot-node-only")
+    process = lone.plane.process("extender").process
+    if how == "killed":
+        process.kill()
+        process.wait(10)
+    else:
+        process.suspend()
+    names = [f"free-{index}" for index in range(AWAY_PODS)]
+    before = time.time()
+    for name in names:
+        lone.create_pod(name)
+    create_mid_pod(lone, "mid", cores=8)
+    print(f"{how}: {AWAY_PODS} pods bound within {lone.wait_bound(*names) - before:.2f} s")
+    assert "Mid pods need the scheduler plugin" in refusal(lone, "mid")
+    lone.wait_bound("hot-node-only")
+    before = time.time()
+    if how == "killed":
+        lone.start_extender()
+    else:
+        process.resume()
+    print(f"{how}: the Mid pod is bound {lone.wait_bound('mid') - before:.2f} s after Python came back")
+    lone.create_pod("guarded", nodes=["n3"])
+    assert "cpu usage exceed threshold" in refusal(lone, "guarded")

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+const domain = "koordinator.sh/" // of the labels and annotations that are read
+
+// shown encodes the fields of a pod that are read, with the keys of a Pod.
+func shown(pod *v1.Pod) []byte {
+	to := v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID,
+			Labels: ofDomain(pod.Labels), Annotations: ofDomain(pod.Annotations),
+		},
+		Spec: v1.PodSpec{
+			Containers: containers(pod.Spec.Containers), InitContainers: containers(pod.Spec.InitContainers),
+			Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources,
+			NodeName: pod.Spec.NodeName, Priority: pod.Spec.Priority,
+		},
+		Status: v1.PodStatus{Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName},
+	}
+	for i := range pod.OwnerReferences {
+		to.OwnerReferences = append(to.OwnerReferences, metav1.OwnerReference{Kind: pod.OwnerReferences[i].Kind})
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == v1.PodScheduled || c.Type == v1.PodInitialized {
+			of := v1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}
+			to.Status.Conditions = append(to.Status.Conditions, of)
+		}
+	}
+	encoded, err := json.Marshal(&to)
+	if err != nil {
+		return nil
+	}
+	return encoded
+}
+
+func containers(of []v1.Container) []v1.Container {
+	to := make([]v1.Container, len(of))
+	for i := range of {
+		to[i].RestartPolicy, to[i].Resources.Requests = of[i].RestartPolicy, of[i].Resources.Requests
+		to[i].Resources.Limits = of[i].Resources.Limits
+	}
+	return to
+}
+
+func ofDomain(of map[string]string) map[string]string {
+	var to map[string]string
+	for key, value := range of {
+		if strings.Contains(key, domain) {
+			if to == nil {
+				to = map[string]string{}
+			}
+			to[key] = value
+		}
+	}
+	return to
+}
+
+// pods are those of kube-scheduler's informer that are shown: those with a node, and those of the profile.
+type pods struct {
+	profile string
+	store   cache.Store
+}
+
+// named is what names a pod for the client.
+func named(pod *v1.Pod) string { return string(pod.UID) + " " + pod.Namespace + "/" + pod.Name }
+
+func (p *pods) has(pod *v1.Pod) bool {
+	return pod.Spec.NodeName != "" || pod.Spec.SchedulerName == p.profile
+}
+
+func (p *pods) all() (all []string) {
+	for _, object := range p.store.List() {
+		if pod := object.(*v1.Pod); p.has(pod) {
+			all = append(all, named(pod))
+		}
+	}
+	return all
+}
+
+func (p *pods) show(name string) []byte {
+	uid, key, _ := strings.Cut(name, " ")
+	object, exists, err := p.store.GetByKey(key)
+	if err != nil || !exists || string(object.(*v1.Pod).UID) != uid || !p.has(object.(*v1.Pod)) {
+		return nil
+	}
+	return shown(object.(*v1.Pod))
+}
+
+// handler calls changed where what is shown of a pod changes.
+func (p *pods) handler(changed func(named string), gone func(pod *v1.Pod)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) {
+			if pod := object.(*v1.Pod); p.has(pod) {
+				changed(named(pod))
+			}
+		},
+		UpdateFunc: func(old, object any) {
+			before, after := old.(*v1.Pod), object.(*v1.Pod)
+			if named(before) != named(after) {
+				gone(before)
+			}
+			isBound := before.Spec.NodeName != after.Spec.NodeName
+			if p.has(after) && (isBound || !bytes.Equal(shown(before), shown(after))) {
+				changed(named(after))
+			}
+		},
+		DeleteFunc: func(object any) {
+			if last, is := object.(cache.DeletedFinalStateUnknown); is {
+				object = last.Obj
+			}
+			gone(object.(*v1.Pod))
+		},
+	}
+}
