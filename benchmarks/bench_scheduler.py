@@ -1,4 +1,4 @@
-"""Measure pods per second through a real kube-scheduler: without an extender, and with three extenders.
+"""Measure pods per second through a real kube-scheduler: alone, with the plugin inside, and with three extenders.
 
 The extenders are one in C that does no work, the suite's, and a naive one.
 
@@ -34,12 +34,19 @@ def measure(nodes: int, arguments: argparse.Namespace) -> list[str]:
     variants: dict[str, scheduling_rounds.Variant] = {
         NO_EXTENDER: scheduling_rounds.without,
         C_EXTENDER: scheduling_rounds.doing_nothing,
+        "plugin inside kube-scheduler": scheduling_rounds.inside,
         "scheduler plugin": functools.partial(scheduling_rounds.suite, source=arguments.source),
         "scheduler plugin without bind calls": functools.partial(
             scheduling_rounds.suite, source=arguments.source, bind_verb=False
         ),
         "naive (http.server, json, a loop)": scheduling_rounds.naive,
     }
+    if arguments.only:
+        variants = {
+            label: variant
+            for label, variant in variants.items()
+            if label in (NO_EXTENDER, C_EXTENDER) or any(word in label for word in arguments.only)
+        }
     rows = []
     with standalone_control_plane.running() as plane:
         fleet = scheduling_rounds.prepare(plane, nodes)
@@ -89,6 +96,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000], help="default: 1000")
     parser.add_argument("--percent", type=int, nargs="+", default=[0], help="percentageOfNodesToScore; 0: the default")
     parser.add_argument("--rounds", type=int, default=2, help="default %(default)s")
+    parser.add_argument("--only", nargs="+", help="labels that contain one of these words; default: all")
     parser.add_argument("--pods", type=int, default=1000, help="of each round (default %(default)s)")
     parser.add_argument(
         "--source", type=pathlib.Path, default=content_cache.REPOSITORY, help="checkout whose extender is measured"

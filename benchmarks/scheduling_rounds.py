@@ -15,7 +15,7 @@ import psutil
 import yaml
 
 from benchmarks import bench_extender, c_extender, node_fleet, prometheus_page, synthetic_cluster
-from tools.localcluster import apiserver_requests, content_cache, progress
+from tools.localcluster import apiserver_requests, content_cache, go_binaries, progress
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane, Running
@@ -84,7 +84,18 @@ class Extender(NamedTuple):
         return Running("extender", psutil.Process(pid))
 
 
-Variant = Callable[[ControlPlane, node_fleet.Fleet], AbstractContextManager[Extender | None]]
+class Inside(NamedTuple):
+    """Socket of the process that the plugin KoordSuite asks."""
+
+    socket: pathlib.Path
+    process: Running
+
+    def running(self) -> Running:
+        """Return the process."""
+        return self.process
+
+
+Variant = Callable[[ControlPlane, node_fleet.Fleet], AbstractContextManager[Extender | Inside | None]]
 
 
 @contextlib.contextmanager
@@ -138,6 +149,24 @@ def suite(
         plane.stop("scheduler-plugin")
 
 
+@contextlib.contextmanager
+def inside(plane: ControlPlane, _fleet: node_fleet.Fleet) -> Iterator[Inside]:
+    """Run `python -m scheduler_plugin` for the plugin inside kube-scheduler, and wait until it knows the nodes."""
+    config, socket = plane.places.state / "scheduler-plugin.yaml", plane.places.state / "plugin.sock"
+    config.write_text(yaml.safe_dump(PLUGINS))
+    http_port = ports.free_port()
+    process = plane.start_python(
+        "scheduler-plugin", "-m", "scheduler_plugin", "run", "--config", config, "--kubeconfig", plane.kubeconfig,
+        "--plugin-socket", socket, "--http-address", "127.0.0.1", "--http-port", http_port,
+        OPENBLAS_NUM_THREADS="1", KOORD_SCHEDULER_DEBUG_PORT="0",
+    )  # fmt: skip
+    try:
+        plane.wait_for_page(process, http_port, "/startupz")
+        yield Inside(socket, process)
+    finally:
+        plane.stop("scheduler-plugin")
+
+
 class Result(NamedTuple):
     """Result of one round. `cycle_*` are kube-scheduler's own times, from taking a pod to choosing its node, in ms."""
 
@@ -149,8 +178,17 @@ class Result(NamedTuple):
     extender_cpu_ms: float
 
 
-def configuration(extender: Extender | None, percent: int, *, own_scores: bool = True) -> dict[str, Any]:
+def configuration(extender: Extender | Inside | None, percent: int, *, own_scores: bool = True) -> dict[str, Any]:
     """Return a KubeSchedulerConfiguration as in the chart; a percentage of 0 is kube-scheduler's default sampling."""
+    if isinstance(extender, Inside):
+        profile = {
+            "schedulerName": SCHEDULER_NAME,
+            "plugins": {"multiPoint": {"enabled": [{"name": "KoordSuite", "weight": 1}]}},
+            "pluginConfig": [
+                {"name": "KoordSuite", "args": {"socket": str(extender.socket), "deadlineMilliseconds": 5000}}
+            ],
+        }
+        return {"profiles": [profile], "percentageOfNodesToScore": percent}
     enabled = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
     plugins = {"multiPoint": {"enabled": enabled}} if own_scores else {"score": {"disabled": [{"name": "*"}]}}
     profile = {"schedulerName": SCHEDULER_NAME, "plugins": plugins}
@@ -215,7 +253,8 @@ def play(
     create_pods(plane, names)
     try:
         with variant(plane, fleet) as extender:
-            scheduler = plane.start_scheduler(configuration(extender, percent))
+            program = go_binaries.scheduler_with_plugin() if isinstance(extender, Inside) else None
+            scheduler = plane.start_scheduler(configuration(extender, percent), program)
             processes = [scheduler, *([extender.running()] if extender else [])]
             before = [0.0, *(each.cpu_seconds() for each in processes[1:])]
             until(f"{len(names)} pods bound", lambda: sum(name in bound.nodes for name in names) == len(names))
