@@ -87,7 +87,8 @@ SKIPS_BY_PROVIDER = ("test_cgroup_v2",)
 """Cases that the provider `nodes` alone can run."""
 SKIPS = {
     "local": SKIPS_BY_PROVIDER,
-    "nodes": (),
+    # A kubelet of the oldest version here has no older one beside it.
+    "nodes": ("test_older_kubelet",),
     # The apiserver is a pod and containerd is not stopped; the bridge of pods is not on this machine.
     "kind": (
         *("test_apiserver_outage", "test_containerd_restart", "test_metrics_server", "test_mid_beside_hpa"),
@@ -108,6 +109,8 @@ SKIPS = {
 }
 """Provider -> cases that it may skip. Any other skip fails the run, which would else pass without the case."""
 CASES = Path(__file__).parent / "cases"
+OF_SEVERAL_NODES = [file.stem for file in (CASES / "nodes").glob("test_*.py")]
+"""Cases that need several real nodes, which the provider `nodes` alone has."""
 FAKE_NODES = 2
 DEMO_NAMESPACE, CASE_PREFIX = "demo", "case-"
 DEFAULT_TIMEOUT_SECONDS = 420
@@ -164,7 +167,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.skipped and CASES in item.path.parents:
         provider = _provider(item.config)
-        refuse_skip(report, item.path.stem, {*SKIPS_BY_MACHINE, *SKIPS[provider]}, provider)
+        several = () if provider == "nodes" else OF_SEVERAL_NODES
+        refuse_skip(report, item.path.stem, {*SKIPS_BY_MACHINE, *SKIPS[provider], *several}, provider)
     return report
 
 

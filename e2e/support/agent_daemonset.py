@@ -14,7 +14,7 @@ from e2e.support.installation import Suite
 from e2e.support.names import SUITE_NAMESPACE
 
 DAEMON_SET = "koordlet"
-ROLLOUT_SECONDS = 120
+ROLLOUT_SECONDS = 240  # node by node
 _WHERE = ("--namespace", SUITE_NAMESPACE)
 
 PodSpec = dict[str, Any]

@@ -121,9 +121,9 @@ class Suite:
         selector = f"--selector={labels}app.kubernetes.io/instance={RELEASE}"
         return self.cluster.get("pods", "--namespace", SUITE_NAMESPACE, selector)["items"]
 
-    def agent_pod(self) -> str:
-        """Return the name of the agent's pod on the node of the cases, the first real one. Raises LookupError."""
-        node = self.cluster.real_nodes()[0]
+    def agent_pod(self, node: str = "") -> str:
+        """Return the name of the agent's pod on a node, by default the first real one. Raises LookupError."""
+        node = node or self.cluster.real_nodes()[0]
         names = [
             pod["metadata"]["name"]
             for pod in self._listed_pods("app.kubernetes.io/name=koordlet,")

@@ -19,19 +19,20 @@ withheld: Final[set[str]] = set()
 """Resources whose rules were taken out in this session: requests for them were forbidden."""
 
 
+def leading_pod(cluster_client: ClusterClient) -> str:
+    """Return the name of the pod that holds the Lease, empty without one."""
+    holder = cluster_client.get("Lease", MANAGER, SUITE_NAMESPACE)["spec"].get("holderIdentity") or ""
+    return str(holder.rpartition("_")[0])
+
+
 def restart(cluster_client: ClusterClient, suite: Suite) -> None:
     """Kill both replicas, and wait until another one leads."""
     before = set(suite.pods(MANAGER))
     for pod in before:
         cluster_client.delete("Pod", pod, SUITE_NAMESPACE, grace_seconds=0)
-
-    def leader() -> str:
-        return cluster_client.get("Lease", MANAGER, SUITE_NAMESPACE)["spec"].get("holderIdentity") or ""
-
-    def is_new(identity: str) -> bool:
-        return bool(identity) and not any(pod in identity for pod in before)
-
-    waiting.until("another manager leads", leader, is_new, within_seconds=60)
+    waiting.until(
+        "another manager leads", lambda: leading_pod(cluster_client), lambda pod: pod and pod not in before
+    )  # fmt: skip
 
 
 def offer(cluster_client: ClusterClient, node: str, sample: str) -> None:

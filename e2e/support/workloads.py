@@ -71,16 +71,24 @@ def load(*, cores: str = "0", memory_mib: int = 0, phase_seconds: float | None =
 
 
 def mid_pod(
-    name: str, image: str, *, cpu_millis: int, memory_mib: int, nodes: list[str] | None = None, cores: str = "0"
+    name: str,
+    image: str,
+    *,
+    cpu_millis: int,
+    memory_mib: int,
+    nodes: list[str] | None = None,
+    cores: str = "0",
+    native_limits: bool = False,
 ) -> dict[str, Any]:
-    """Return a Mid pod, as in the Koordinator node prediction proposal."""
+    """Return a Mid pod, as in the Koordinator node prediction proposal; with native limits as admission writes them."""
     wanted = {MID_CPU: str(cpu_millis), MID_MEMORY: f"{memory_mib}Mi"}
+    native = {"cpu": f"{cpu_millis}m", "memory": f"{memory_mib}Mi"} if native_limits else {}
     made = pod(
         name,
         image,
         *load(cores=cores),
-        requests=wanted,
-        limits=wanted,
+        requests=wanted | dict.fromkeys(native, "0"),
+        limits=wanted | native,
         scheduler=SCHEDULER,
         priority_class="koord-mid",
         nodes=nodes,

@@ -39,12 +39,12 @@ CLIENTS = ("kubectl", "helm")
 PLUGIN_MODULE = content_cache.REPOSITORY / "scheduler_plugin" / "kube_scheduler" / "plugin"
 
 
-def everything() -> Path:
-    """Return the folder with all programs of a cluster: of the version that the environment names, or that is up.
+def everything(version: str = "") -> Path:
+    """Return the folder with all programs of a cluster: of a version, else that of the environment, or that is up.
 
     etcd and helm do not depend on that version. Raises ClusterProblem for a version without a module.
     """
-    module = _module()
+    module = _module(version)
     if module == MODULE:
         return _folder(tuple(PACKAGES))
     flags = linker_flags((module / "go.mod").read_text())
@@ -74,8 +74,8 @@ def _is_usual(version: str) -> bool:
     return kubernetes_version((MODULE / "go.mod").read_text()).startswith(f"v{version}.")
 
 
-def _module() -> Path:
-    wanted = os.environ.get(VERSION_VARIABLE, "") or VERSIONS.get(remembered.name() or "", "")
+def _module(version: str = "") -> Path:
+    wanted = version or os.environ.get(VERSION_VARIABLE, "") or VERSIONS.get(remembered.name() or "", "")
     if not wanted or _is_usual(wanted):
         return MODULE
     if not (MODULE / wanted / "go.mod").is_file():

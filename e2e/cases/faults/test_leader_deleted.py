@@ -7,22 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import fake_fleet, mid_formula, waiting
+from e2e.support import fake_fleet, manager_faults, mid_formula, waiting
 from e2e.support.cluster_client import ClusterClient, moment
 from e2e.support.installation import Suite
 from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
-LEASE = "koord-manager"
 LEASE_SECONDS = 15
 TAKE_OVER_SECONDS = LEASE_SECONDS + 5
 
 pytestmark = pytest.mark.timeout(300)
-
-
-def _holder(cluster_client: ClusterClient) -> str:
-    """Return the leading pod."""
-    return (cluster_client.get("Lease", LEASE, SUITE_NAMESPACE)["spec"].get("holderIdentity") or "").rpartition("_")[0]
 
 
 @pytest.fixture
@@ -39,8 +33,8 @@ def test_the_standby_publishes_what_the_newest_report_gives_within_lease_and_fiv
 ) -> None:
     node = fake_nodes[0]
     before = fake_fleet.publish(cluster_client, node)
-    pods = waiting.until("two managers", lambda: suite.pods("koord-manager"), lambda seen: len(seen) == 2)
-    leader = _holder(cluster_client)
+    pods = waiting.until("two managers", lambda: suite.pods(manager_faults.MANAGER), lambda seen: len(seen) == 2)
+    leader = manager_faults.leading_pod(cluster_client)
     (standby,) = set(pods) - {leader}
     time.sleep(1.1)  # the time of a sample is in whole seconds
     cluster_client.delete("Pod", leader, SUITE_NAMESPACE, grace_seconds=0)
@@ -49,13 +43,13 @@ def test_the_standby_publishes_what_the_newest_report_gives_within_lease_and_fiv
     fake_fleet.report(cluster_client, node, changed)
     waiting.until(
         "the standby leads",
-        lambda: _holder(cluster_client) == standby,
+        lambda: manager_faults.leading_pod(cluster_client) == standby,
         within_seconds=TAKE_OVER_SECONDS,
         every_seconds=0.1,
     )  # the deleted one may have seen the report too: the kubelet ends it a tenth of a second later
     after = mid_formula.wait_published(cluster_client, node, within_seconds=TAKE_OVER_SECONDS).offered
     took = time.monotonic() - began
     assert after != before
-    spec = cluster_client.get("Lease", LEASE, SUITE_NAMESPACE)["spec"]
+    spec = cluster_client.get("Lease", manager_faults.MANAGER, SUITE_NAMESPACE)["spec"]
     assert moment(spec["acquireTime"]) > moment(changed["updateTime"])
     assert took < TAKE_OVER_SECONDS

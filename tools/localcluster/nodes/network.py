@@ -72,6 +72,11 @@ def connect(number: int, name: str) -> None:
     commands.run(["ip", "route", "replace", pods(number), "via", address(number)])
 
 
+def cut(name: str) -> None:
+    """Let nothing through the link of a node, until `connect`."""
+    _inside("link", "set", f"{name}-bridge", "down")
+
+
 def routes(number: int, count: int) -> list[str]:
     """Return the arguments of `ip` that let a node reach the pods of all others, and this machine."""
     others = [other for other in range(1, count + 1) if other != number]

@@ -158,11 +158,25 @@ class Nodes:
 
     def shell(self, name: str, script: str) -> str:
         """Run a script on a node and return what it prints. Raises ClusterProblem."""
-        for machine in self._machines():
-            if machine.name == name:
-                return machine.run(script)
-        names = ", ".join(machine.name for machine in self._machines())
-        raise ClusterProblem(f"{name}: no such node; there are {names or 'none'}")
+        return self._machine(name).run(script)
+
+    def kill(self, name: str) -> None:
+        """End a node as a power cut does. `up` starts it again, with empty disks."""
+        if process := self._process(self._machine(name)):
+            processes.end([process, *_children(process)], grace_seconds=0)
+
+    def replace(self, name: str, kubernetes: str = "") -> None:
+        """Replace a node by a new one of its name, whose kubelet may be of another version of Kubernetes."""
+        self._restart(self._machine(name), *self._parts(self._archives(), kubernetes))
+        self._wait_until_ready(self.cluster())
+
+    def cut_link(self, name: str) -> None:
+        """Cut the link of a node, which its processes do not notice."""
+        network.cut(name)
+
+    def restore_link(self, name: str) -> None:
+        """Restore a link that was cut."""
+        network.connect(self._machine(name).number, name)
 
     def stop(self, component: str) -> None:
         """Stop a component; one that every node has, on the first node only."""
@@ -189,6 +203,13 @@ class Nodes:
     def _require_known(self, component: str) -> None:
         if component not in (known := (*ON_THE_HOST, *ON_THE_NODE)):
             raise ClusterProblem(f"{component}: no such component; there are {', '.join(known)}")
+
+    def _machine(self, name: str) -> Machine:
+        for machine in self._machines():
+            if machine.name == name:
+                return machine
+        names = ", ".join(machine.name for machine in self._machines())
+        raise ClusterProblem(f"{name}: no such node; there are {names or 'none'}")
 
     def _machines(self) -> list[Machine]:
         return [Machine(self.places, number) for number in range(1, self._count() + 1)]
@@ -244,11 +265,11 @@ class Nodes:
     def _process(self, machine: Machine) -> psutil.Process | None:
         return processes.find(machine.name, self.places.processes)
 
-    def _parts(self, archives: Sequence[Archive]) -> tuple[Path, Path, Path]:
+    def _parts(self, archives: Sequence[Archive], kubernetes: str = "") -> tuple[Path, Path, Path]:
         """Return kernel and disks of the nodes, built where they are missing: the kernel beside the programs in Go."""
         with ThreadPoolExecutor(1) as beside:
             linux = beside.submit(kernel.linux)
-            disks = disk.root(go_binaries.everything()), images.store(archives)
+            disks = disk.root(go_binaries.everything(kubernetes)), images.store(archives)
             return linux.result(), *disks
 
     def _boot(self, machine: Machine, linux: Path, *disks: Path) -> None:
@@ -265,8 +286,7 @@ class Nodes:
 
     def _restart(self, machine: Machine, *parts: Path) -> None:
         """End a node and start it with new disks. It registers as a new node, not Ready at first."""
-        if process := self._process(machine):
-            processes.end([process, *_children(process)], grace_seconds=0)
+        self.kill(machine.name)
         self.cluster().run("delete", "node", machine.name, "--ignore-not-found")
         self._boot(machine, *parts)
 
