@@ -249,6 +249,7 @@ FAULTS: Final = (
             AGENT: proof(
                 "away from the API server it measures on, and reports once it is back",
                 "e2e/cases/faults/test_apiserver_outage.py",
+                "e2e/cases/nodes/test_link_cut.py",
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 _RESUMED_AGENT,
                 within=120,
@@ -260,6 +261,7 @@ FAULTS: Final = (
                 _RESUMED_MANAGER,
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 "e2e/cases/faults/test_agent_away.py",
+                "e2e/cases/nodes/test_node_dies.py",
                 within=120,
                 took_seconds=64.3,
             ),

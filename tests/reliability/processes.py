@@ -192,6 +192,7 @@ FAULTS: Final = (
             MANAGER: proof(
                 "a wrong clock is named, and holds up no write",
                 "tests/manager/mid_resource/test_clock_skew.py",
+                "e2e/cases/nodes/test_clock_set_back.py",
                 "tests/manager/mid_resource/test_write_pace.py::test_a_recreated_node_and_a_clock_that_is_set_back_hold_nothing_up",
                 within=UNINTERRUPTED,
             ),
@@ -243,6 +244,7 @@ FAULTS: Final = (
             AGENT: proof(
                 "reports go on without it, and a running Mid pod keeps its container and its CPU quota",
                 "e2e/cases/faults/test_containerd_restart.py",
+                "e2e/cases/nodes/test_systemd_and_containerd.py",
                 within=UNINTERRUPTED,
             ),
             MANAGER: NotConcerned("talks to the API server only"),

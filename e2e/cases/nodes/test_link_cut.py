@@ -15,7 +15,7 @@ from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster.providers.nodes import Nodes
 
 pytestmark = pytest.mark.long
-RECONNECTED_SECONDS = 150
+RECONNECTED_SECONDS = 120
 """Agents see a silent connection after 93 s at most (docs/operations/troubleshooting.md)."""
 
 
