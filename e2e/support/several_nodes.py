@@ -163,7 +163,7 @@ def until_places(
     what: str,
     accept: Callable[[list[str]], object],
     *,
-    within_seconds: float = 90,
+    within_seconds: float = 150,
 ) -> list[str]:
     """Wait until the pods of a Deployment run on these nodes, print and return them."""
     seen = waiting.until(

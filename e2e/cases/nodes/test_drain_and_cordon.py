@@ -54,7 +54,7 @@ def test_an_opened_node_offers_mid_at_once_and_gets_pods_again(
 ) -> None:
     cluster.run("uncordon", node)
     opened = several_nodes.until(
-        cluster_client, node, "opened", lambda seen: seen.mid and seen.mid[0] and not seen.closed, within_seconds=20
+        cluster_client, node, "opened", lambda seen: seen.mid and seen.mid[0] and not seen.closed, within_seconds=45
     )
     assert opened.mid == several_nodes.read(cluster_client, three[0]).mid
     for name in apps:

@@ -63,7 +63,7 @@ def test_agent_and_mid_of_each_node_follow_the_pool_of_its_label(
     }
     waiting.until(
         f"the values of {placed}", lambda: [_seen(cluster_client, node) for node in three],
-        [values[pool] for pool in placed].__eq__, within_seconds=90,
+        [values[pool] for pool in placed].__eq__, within_seconds=150,
     )  # fmt: skip
     for pool, state in zip(placed, several_nodes.shown("after", cluster_client, three), strict=True):
         print(f"{state.name} is in pool {pool}: {MID_CPU} {state.mid and state.mid[0]}")
