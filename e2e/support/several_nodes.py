@@ -23,7 +23,6 @@ BOUND: Final = (50, 48 * workloads.MEBIBYTE)
 """Mid CPU and memory that a pod of `mid_pod` requests."""
 _NEVER: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 _LOST: Final = "not-ready", "unreachable"
-_QUOTAS = "find /sys/fs/cgroup -path '*pod{uid}*' -name cpu.max -exec cat {{}} +"
 
 
 class NodeState(NamedTuple):
@@ -105,15 +104,6 @@ def replace(machines: Nodes, cluster_client: ClusterClient, name: str, kubernete
     """Replace a node by a new one, which is never hot either."""
     machines.replace(name, kubernetes)
     node_thresholds.set_threshold(cluster_client, name, node_thresholds.NEVER_HOT)
-
-
-def quota_millis(machines: Nodes, node: str, pod_uid: str) -> int:
-    """Return the CPU limit of a pod in the kernel of its node, the smallest of its groups. Raises LookupError."""
-    texts = machines.shell(node, _QUOTAS.format(uid=pod_uid.replace("-", "_"))).splitlines()
-    quotas = [round(1000 * int(quota) / int(period)) for quota, period in map(str.split, texts) if quota != "max"]
-    if not quotas:
-        raise LookupError(f"node {node}: no group of pod {pod_uid} has a quota: {texts}")
-    return min(quotas)
 
 
 def mid_pod(name: str, image: str, nodes: list[str] | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import several_nodes, waiting, workloads
+from e2e.support import cgroup_accounting, several_nodes, waiting, workloads
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from tools.localcluster import go_binaries
@@ -29,7 +29,7 @@ def node(machines: Nodes, cluster_client: ClusterClient, three: list[str]) -> It
 
 
 def test_it_is_measured_offers_mid_and_limits_a_mid_pod(
-    machines: Nodes, cluster_client: ClusterClient, suite: Suite, three: list[str], node: str, namespace: str
+    cluster_client: ClusterClient, suite: Suite, three: list[str], node: str, namespace: str
 ) -> None:
     older = several_nodes.until(cluster_client, node, "replaced", lambda seen: seen.offers)
     newer = several_nodes.shown("beside it", cluster_client, three[:2])
@@ -48,8 +48,7 @@ def test_it_is_measured_offers_mid_and_limits_a_mid_pod(
     )
     cluster_client.create("Pod", pod, namespace)
     cluster_client.wait_running(namespace, POD)
-    uid = cluster_client.get("Pod", POD, namespace)["metadata"]["uid"]
-    assert several_nodes.quota_millis(machines, node, uid) == CPU_MILLIS
+    assert cgroup_accounting.quota(cluster_client.get("Pod", POD, namespace)).millis == CPU_MILLIS
 
     def usage() -> dict[str, str]:
         pods = cluster_client.node_metric(node)["status"]["podsMetric"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from e2e.support import several_nodes, slo_config, waiting, workloads
+from e2e.support import cgroup_accounting, several_nodes, slo_config, waiting, workloads
 from e2e.support.cluster_client import ClusterClient, cpu_millis
 from e2e.support.installation import Suite
 from tools.localcluster.providers.nodes import Nodes
@@ -19,9 +19,7 @@ POD, CPU_MILLIS, MEMORY_MIB = "batch", 200, 48
 
 
 @pytest.fixture(scope="module")
-def node(
-    machines: Nodes, cluster_client: ClusterClient, suite: Suite, three: list[str], namespace: str
-) -> Iterator[str]:
+def node(cluster_client: ClusterClient, suite: Suite, three: list[str], namespace: str) -> Iterator[str]:
     """Return a node with a Mid pod whose limit is lowered: any usage is above a threshold of one percent."""
     name = three[1]
     pod = workloads.mid_pod(
@@ -35,10 +33,10 @@ def node(
     )
     cluster_client.create("Pod", pod, namespace)
     cluster_client.wait_running(namespace, POD)
-    print(f"before: {_limits(machines, cluster_client, namespace, name)}")
+    print(f"before: {_limits(cluster_client, namespace)}")
     slo_config.write(cluster_client, {**several_nodes.CONFIGURATION, "midSuppressThresholdPercent": 1})
     waiting.until(
-        "the limit is lowered", lambda: _limits(machines, cluster_client, namespace, name),
+        "the limit is lowered", lambda: _limits(cluster_client, namespace),
         lambda seen: len(set(seen)) == 1 and seen[0] < CPU_MILLIS,
     )  # fmt: skip
     yield name
@@ -49,22 +47,22 @@ def _pod(cluster_client: ClusterClient, namespace: str) -> dict[str, Any]:
     return dict(cluster_client.get("Pod", POD, namespace))
 
 
-def _limits(machines: Nodes, cluster_client: ClusterClient, namespace: str, node: str) -> tuple[int, int]:
+def _limits(cluster_client: ClusterClient, namespace: str) -> tuple[int, int]:
     """Return the CPU limit of the Mid pod in the API server, and in the kernel of its node."""
     pod = _pod(cluster_client, namespace)
     limit = cpu_millis(pod["spec"]["containers"][0]["resources"]["limits"]["cpu"])
-    return limit, several_nodes.quota_millis(machines, node, pod["metadata"]["uid"])
+    return limit, cgroup_accounting.quota(pod).millis
 
 
 def test_a_lowered_limit_survives_a_reload_of_systemd(
     machines: Nodes, cluster_client: ClusterClient, namespace: str, node: str
 ) -> None:
-    uid = _pod(cluster_client, namespace)["metadata"]["uid"]
-    before = _limits(machines, cluster_client, namespace, node)
+    pod = _pod(cluster_client, namespace)
+    before = _limits(cluster_client, namespace)
     seen = []
     for _ in range(5):
         machines.shell(node, "systemctl daemon-reload")
-        seen.append(several_nodes.quota_millis(machines, node, uid))
+        seen.append(cgroup_accounting.quota(pod).millis)
         time.sleep(1)
     print(f"{node}: limit and quota {before} before, quota {seen} after each of five reloads")
     assert before[1] < CPU_MILLIS
@@ -75,7 +73,7 @@ def test_a_restart_of_containerd_restarts_no_pod_and_reports_go_on(
     machines: Nodes, cluster_client: ClusterClient, suite: Suite, three: list[str], namespace: str, node: str
 ) -> None:
     before = several_nodes.until(cluster_client, node, "before", lambda seen: seen.offers)
-    limits = _limits(machines, cluster_client, namespace, node)
+    limits = _limits(cluster_client, namespace)
     containers = _pod(cluster_client, namespace)["status"]["containerStatuses"]
     machines.shell(node, "systemctl stop containerd")
     try:
@@ -90,6 +88,6 @@ def test_a_restart_of_containerd_restarts_no_pod_and_reports_go_on(
     several_nodes.until(cluster_client, node, "after", lambda seen: seen.sampled > started and seen.offers)
     after = _pod(cluster_client, namespace)["status"]["containerStatuses"]
     assert [each["containerID"] for each in after] == [each["containerID"] for each in containers]
-    assert _limits(machines, cluster_client, namespace, node) == limits
+    assert _limits(cluster_client, namespace) == limits
     reported = {each["name"] for each in cluster_client.node_metric(node)["status"]["podsMetric"]}
     assert {POD, "newcomer"} <= reported
