@@ -48,6 +48,7 @@ LONG = (
     "test_backtest_job",
     "test_backtest_of_cadvisor",
     "test_deep_fields",
+    "test_exclusive_cpus",
     "test_idle_writes",
     "test_leader",
     "test_leader_deleted",
@@ -83,7 +84,7 @@ SKIPS_BY_MACHINE = (
     "test_numa_nodes",
 )
 """Cases that a machine may be unable to run with each provider: without root, IPv6, cgroup v1 or user namespaces."""
-SKIPS_BY_PROVIDER = ("test_cgroup_v2",)
+SKIPS_BY_PROVIDER = ("test_cgroup_v2", "test_exclusive_cpus")
 """Cases that the provider `nodes` alone can run."""
 SKIPS = {
     "local": SKIPS_BY_PROVIDER,
