@@ -134,35 +134,34 @@ def suite(
     bind_verb: bool = True,
 ) -> Iterator[Extender]:
     """Run `python -m scheduler_plugin` of the checkout `source`, and wait until it is ready."""
-    config = plane.places.state / "scheduler-plugin.yaml"
-    config.write_text(yaml.safe_dump(PLUGINS))
-    port, http_port = ports.free_port(), ports.free_port()
-    process = plane.start_python(
-        "scheduler-plugin", "-m", "scheduler_plugin", "run", "--config", config, "--kubeconfig", plane.kubeconfig,
-        "--extender-port", port, "--http-address", "127.0.0.1", "--http-port", http_port,
-        source=source, OPENBLAS_NUM_THREADS="1", KOORD_SCHEDULER_DEBUG_PORT="0",
-    )  # fmt: skip
-    try:
-        plane.wait_for_page(process, http_port, "/readyz")
+    port = ports.free_port()
+    with _scheduler_plugin(plane, "--extender-port", port, page="/readyz", source=source):
         yield Extender(port, bind_verb)
-    finally:
-        plane.stop("scheduler-plugin")
 
 
 @contextlib.contextmanager
 def inside(plane: ControlPlane, _fleet: node_fleet.Fleet) -> Iterator[Inside]:
     """Run `python -m scheduler_plugin` for the plugin inside kube-scheduler, and wait until it knows the nodes."""
-    config, socket = plane.places.state / "scheduler-plugin.yaml", plane.places.state / "plugin.sock"
+    socket = plane.places.state / "plugin.sock"
+    with _scheduler_plugin(plane, "--plugin-socket", socket, page="/startupz") as process:
+        yield Inside(socket, process)
+
+
+@contextlib.contextmanager
+def _scheduler_plugin(
+    plane: ControlPlane, *flags: object, page: str, source: pathlib.Path = content_cache.REPOSITORY
+) -> Iterator[Running]:
+    """Run `python -m scheduler_plugin` of the checkout `source` with more flags until the page answers."""
+    config, http_port = plane.places.state / "scheduler-plugin.yaml", ports.free_port()
     config.write_text(yaml.safe_dump(PLUGINS))
-    http_port = ports.free_port()
     process = plane.start_python(
         "scheduler-plugin", "-m", "scheduler_plugin", "run", "--config", config, "--kubeconfig", plane.kubeconfig,
-        "--plugin-socket", socket, "--http-address", "127.0.0.1", "--http-port", http_port,
-        OPENBLAS_NUM_THREADS="1", KOORD_SCHEDULER_DEBUG_PORT="0",
+        *flags, "--http-address", "127.0.0.1", "--http-port", http_port,
+        source=source, OPENBLAS_NUM_THREADS="1", KOORD_SCHEDULER_DEBUG_PORT="0",
     )  # fmt: skip
     try:
-        plane.wait_for_page(process, http_port, "/startupz")
-        yield Inside(socket, process)
+        plane.wait_for_page(process, http_port, page)
+        yield process
     finally:
         plane.stop("scheduler-plugin")
 
