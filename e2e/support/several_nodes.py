@@ -21,6 +21,9 @@ CONFIGURATION: Final = slo_config.changed(
 )
 BOUND: Final = (50, 48 * workloads.MEBIBYTE)
 """Mid CPU and memory that a pod of `mid_pod` requests."""
+LIMITED: Final = "batch"
+"""Name of the pod of `run_limited_mid_pod`."""
+LIMITED_MILLIS: Final = 200
 _NEVER: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 _LOST: Final = "not-ready", "unreachable"
 
@@ -59,7 +62,8 @@ def read(cluster_client: ClusterClient, name: str) -> NodeState:
     status = (cluster_client.find("NodeMetric", name) or {}).get("status") or {}
     sampled = moment(status["updateTime"]) if "updateTime" in status else _NEVER
     age = (dt.datetime.now(dt.UTC) - sampled).total_seconds()
-    ready = [each["status"] for each in node["status"].get("conditions", ()) if each["type"] == "Ready"]
+    conditions = node["status"].get("conditions", ())
+    ready = [condition["status"] for condition in conditions if condition["type"] == "Ready"]
     mid = cluster_client.mid_status(name) or {}
     return NodeState(
         name, "".join(ready), node["status"]["nodeInfo"]["kubeletVersion"], sampled, age, cluster_client.mid(name),
@@ -91,6 +95,15 @@ def until(
     return state
 
 
+def until_withdrawn(cluster_client: ClusterClient, name: str, what: str) -> None:
+    """Wait until a silent node offers the Mid that its pods hold, and no more, because its report is too old."""
+    state = until(
+        cluster_client, name, what,
+        lambda seen: seen.ready == "Unknown" and seen.reason == "SampleTooOld" and seen.mid == BOUND,
+    )  # fmt: skip
+    assert state.age_seconds > DEGRADE_SECONDS
+
+
 def until_all_offer(cluster_client: ClusterClient, names: Iterable[str], *, within_seconds: float = 180) -> None:
     """Wait until each node is Ready and offers Mid by a young report."""
     for name in names:
@@ -111,6 +124,15 @@ def mid_pod(name: str, image: str, nodes: list[str] | None = None) -> dict[str, 
     cpu_millis, memory_bytes = BOUND
     mebibytes = memory_bytes // workloads.MEBIBYTE
     return workloads.mid_pod(name, image, cpu_millis=cpu_millis, memory_mib=mebibytes, nodes=nodes)
+
+
+def run_limited_mid_pod(cluster_client: ClusterClient, namespace: str, image: str, node: str, *, cores: str) -> None:
+    """Run the Mid pod LIMITED, with limits that the kernel of its node enforces, and wait until it runs."""
+    pod = workloads.mid_pod(
+        LIMITED, image, cpu_millis=LIMITED_MILLIS, memory_mib=48, nodes=[node], cores=cores, native_limits=True
+    )
+    cluster_client.create("Pod", pod, namespace)
+    cluster_client.wait_running(namespace, LIMITED)
 
 
 def deploy(cluster_client: ClusterClient, namespace: str, pod: dict[str, Any], replicas: int) -> str:

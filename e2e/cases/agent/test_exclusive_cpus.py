@@ -65,8 +65,8 @@ def test_a_cpu_of_its_own_is_charged_to_a_pod(
         )  # fmt: skip
         _start(cluster_client, suite, node, namespace)
         after = charged("the CPU is charged", 1000 * CORES - USED_MILLIS, 1000 * CORES)
-        own = _cpus(cluster_client, namespace)
+        exclusive = _cpus(cluster_client, namespace)
         _end(cluster_client, namespace)
-    print(f"on CPUs {shared}, charged beside its history: {before}m; then on {own}: {after}m")
+    print(f"on CPUs {shared}, charged beside its history: {before}m; then on {exclusive}: {after}m")
     assert shared == {"0-1"}
-    assert "1" in own or "0" in own
+    assert "1" in exclusive or "0" in exclusive

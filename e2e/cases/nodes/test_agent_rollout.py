@@ -23,7 +23,7 @@ def _agents(cluster_client: ClusterClient) -> dict[str, str]:
     """Return the pod of the ready agent of each node that has one."""
     agents = {}
     for pod in cluster_client.list("Pod", SUITE_NAMESPACE, label_selector="app.kubernetes.io/name=koordlet"):
-        conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", ())}
+        conditions = {condition["type"]: condition["status"] for condition in pod["status"].get("conditions", ())}
         if conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]:
             agents[pod["spec"]["nodeName"]] = pod["metadata"]["name"]
     return agents
@@ -79,9 +79,8 @@ def test_one_node_at_a_time_is_without_an_agent_and_every_node_keeps_its_mid(
     assert all(old[name] != new[name] for name in three)
     assert min(len(names & set(three)) for names in watch.with_agent) == len(three) - 1
     for state in before:
-        seen = [each for each in watch.states if each.name == state.name]
-        print(
-            f"{state.name}: its report was {max(s.age_seconds for s in seen):.0f} s old at most, seen {len(seen)} times"
-        )
-        assert {each.mid for each in seen} == {state.mid}
-        assert max(each.age_seconds for each in seen) <= OLDEST_SECONDS
+        states = [watched for watched in watch.states if watched.name == state.name]
+        oldest = max(watched.age_seconds for watched in states)
+        print(f"{state.name}: its report was {oldest:.0f} s old at most, seen {len(states)} times")
+        assert {watched.mid for watched in states} == {state.mid}
+        assert oldest <= OLDEST_SECONDS

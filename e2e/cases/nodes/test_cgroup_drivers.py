@@ -37,8 +37,8 @@ def node(machines: Nodes, cluster_client: ClusterClient, three: list[str], names
 def _degraded(cluster_client: ClusterClient, node: str) -> tuple[str, str]:
     """Return status and message of the condition SourceDegraded."""
     conditions: list[dict[str, Any]] = cluster_client.node_metric(node)["status"]["conditions"]
-    (found,) = [each for each in conditions if each["type"] == "SourceDegraded"]
-    return found["status"], found["message"]
+    (degraded,) = [condition for condition in conditions if condition["type"] == "SourceDegraded"]
+    return degraded["status"], degraded["message"]
 
 
 def test_the_report_names_the_pod_and_the_cure_and_the_node_keeps_its_mid(

@@ -50,7 +50,7 @@ def test_mid_is_withdrawn_the_clock_is_named_and_the_agent_keeps_what_it_measure
     )
     events = waiting.until(
         "the Event", lambda: cluster_client.events_of(node, "default", "NodeClockWrong"),
-        lambda found: any(moment(each["lastTimestamp"]) >= set_at.replace(microsecond=0) for each in found),
+        lambda events: any(moment(event["lastTimestamp"]) >= set_at.replace(microsecond=0) for event in events),
     )  # fmt: skip
     print(f"{node}: {events[-1]['message']}")
     assert "the clock of the node is 1" in events[-1]["message"]

@@ -33,11 +33,7 @@ def test_the_other_manager_withdraws_mid_and_the_pods_run_elsewhere(
     several_nodes.shown("before", cluster_client, three)
     leader = manager_faults.leading_pod(cluster_client)
     machines.kill(node)
-    dead = several_nodes.until(
-        cluster_client, node, "killed",
-        lambda seen: seen.ready == "Unknown" and seen.reason == "SampleTooOld" and seen.mid == several_nodes.BOUND,
-    )  # fmt: skip
-    assert dead.age_seconds > several_nodes.DEGRADE_SECONDS
+    several_nodes.until_withdrawn(cluster_client, node, "killed")
     for name in apps:
         several_nodes.until_places(
             cluster_client, namespace, name, "after the death",

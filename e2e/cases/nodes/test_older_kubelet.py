@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import cgroup_accounting, several_nodes, waiting, workloads
+from e2e.support import cgroup_accounting, several_nodes, waiting
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
+from e2e.support.several_nodes import LIMITED
 from tools.localcluster import go_binaries
 from tools.localcluster.providers.nodes import Nodes
 
 pytestmark = pytest.mark.long
 OLDER = "1.34"
-POD, CPU_MILLIS, MEMORY_MIB = "batch", 200, 48
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +37,13 @@ def test_it_is_measured_offers_mid_and_limits_a_mid_pod(
     assert not any(other.kubelet.startswith(f"v{OLDER}.") for other in newer)
     assert older.mid == newer[0].mid
 
-    pod = workloads.mid_pod(
-        POD,
-        suite.workload,
-        cpu_millis=CPU_MILLIS,
-        memory_mib=MEMORY_MIB,
-        nodes=[node],
-        cores="0.1",
-        native_limits=True,
-    )
-    cluster_client.create("Pod", pod, namespace)
-    cluster_client.wait_running(namespace, POD)
-    assert cgroup_accounting.quota(cluster_client.get("Pod", POD, namespace)).millis == CPU_MILLIS
+    several_nodes.run_limited_mid_pod(cluster_client, namespace, suite.workload, node, cores="0.1")
+    pod = cluster_client.get("Pod", LIMITED, namespace)
+    assert cgroup_accounting.quota(pod).millis == several_nodes.LIMITED_MILLIS
 
     def usage() -> dict[str, str]:
         pods = cluster_client.node_metric(node)["status"]["podsMetric"]
-        (used,) = [each["podUsage"]["resources"] for each in pods if each["name"] == POD]
+        (used,) = [pod["podUsage"]["resources"] for pod in pods if pod["name"] == LIMITED]
         return dict(used)
 
-    print(f"{node}: {POD} uses {waiting.until('its usage in the report', usage, within_seconds=90)}")
+    print(f"{node}: {LIMITED} uses {waiting.until('its usage in the report', usage, within_seconds=90)}")

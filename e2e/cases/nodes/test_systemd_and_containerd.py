@@ -12,39 +12,29 @@ import pytest
 from e2e.support import cgroup_accounting, several_nodes, slo_config, waiting, workloads
 from e2e.support.cluster_client import ClusterClient, cpu_millis
 from e2e.support.installation import Suite
+from e2e.support.several_nodes import LIMITED, LIMITED_MILLIS
 from tools.localcluster.providers.nodes import Nodes
 
 pytestmark = pytest.mark.long
-POD, CPU_MILLIS, MEMORY_MIB = "batch", 200, 48
 
 
 @pytest.fixture(scope="module")
 def node(cluster_client: ClusterClient, suite: Suite, three: list[str], namespace: str) -> Iterator[str]:
     """Return a node with a Mid pod whose limit is lowered: any usage is above a threshold of one percent."""
     name = three[1]
-    pod = workloads.mid_pod(
-        POD,
-        suite.workload,
-        cpu_millis=CPU_MILLIS,
-        memory_mib=MEMORY_MIB,
-        nodes=[name],
-        cores="0.02",
-        native_limits=True,
-    )
-    cluster_client.create("Pod", pod, namespace)
-    cluster_client.wait_running(namespace, POD)
+    several_nodes.run_limited_mid_pod(cluster_client, namespace, suite.workload, name, cores="0.02")
     print(f"before: {_limits(cluster_client, namespace)}")
     slo_config.write(cluster_client, {**several_nodes.CONFIGURATION, "midSuppressThresholdPercent": 1})
     waiting.until(
         "the limit is lowered", lambda: _limits(cluster_client, namespace),
-        lambda seen: len(set(seen)) == 1 and seen[0] < CPU_MILLIS,
+        lambda seen: len(set(seen)) == 1 and seen[0] < LIMITED_MILLIS,
     )  # fmt: skip
     yield name
     slo_config.write(cluster_client, several_nodes.CONFIGURATION)
 
 
 def _pod(cluster_client: ClusterClient, namespace: str) -> dict[str, Any]:
-    return dict(cluster_client.get("Pod", POD, namespace))
+    return dict(cluster_client.get("Pod", LIMITED, namespace))
 
 
 def _limits(cluster_client: ClusterClient, namespace: str) -> tuple[int, int]:
@@ -65,7 +55,7 @@ def test_a_lowered_limit_survives_a_reload_of_systemd(
         seen.append(cgroup_accounting.quota(pod).millis)
         time.sleep(1)
     print(f"{node}: limit and quota {before} before, quota {seen} after each of five reloads")
-    assert before[1] < CPU_MILLIS
+    assert before[1] < LIMITED_MILLIS
     assert set(seen) == {before[1]}
 
 
@@ -87,7 +77,7 @@ def test_a_restart_of_containerd_restarts_no_pod_and_reports_go_on(
     started = dt.datetime.now(dt.UTC)
     several_nodes.until(cluster_client, node, "after", lambda seen: seen.sampled > started and seen.offers)
     after = _pod(cluster_client, namespace)["status"]["containerStatuses"]
-    assert [each["containerID"] for each in after] == [each["containerID"] for each in containers]
+    assert [container["containerID"] for container in after] == [container["containerID"] for container in containers]
     assert _limits(cluster_client, namespace) == limits
-    reported = {each["name"] for each in cluster_client.node_metric(node)["status"]["podsMetric"]}
-    assert {POD, "newcomer"} <= reported
+    reported = {pod["name"] for pod in cluster_client.node_metric(node)["status"]["podsMetric"]}
+    assert {LIMITED, "newcomer"} <= reported
