@@ -32,7 +32,7 @@ from scheduler_plugin.plugins.trimaran.measurements import Measurements
 from scheduler_plugin.queueing.load_waits import LoadWaits
 from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.queueing.reservations import Reservations
-from scheduler_plugin.state import node_columns, waiting_pods
+from scheduler_plugin.state import waiting_pods
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.node_columns import NodeColumns
 from scheduler_plugin.state.waiting_pods import WaitingPod, WaitingPods
@@ -147,9 +147,12 @@ class Parts:
     def check_blindness(self, silent_seconds: float | None, now: float) -> str:
         """Decide whether expired nodes pass, and return the cause; `silent_seconds` is of the NodeMetrics' watch."""
         rows = np.fromiter(self.vectors.rows.values(), dtype=np.intp, count=len(self.vectors.rows))
-        # NaN without a report, which never expires.
-        expired = int(np.count_nonzero(self.node_columns.updated_at[rows] + self._expiration_seconds <= now))
-        self.vectors.blindness = node_columns.blindness_cause(silent_seconds, expired, len(rows))
+        updated_at = np.full(len(self.vectors.changed_at), np.nan)
+        updated_at[rows] = self.node_columns.updated_at[rows]  # NaN without a report, which never expires
+        state = self.cluster.pools.blindness(
+            silent_seconds, ~np.isnan(updated_at), updated_at + self._expiration_seconds <= now
+        )
+        self.vectors.blindness, self.vectors.is_blind = state
         return self.vectors.blindness
 
     def collectors(self) -> Sequence[Collector]:

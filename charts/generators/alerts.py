@@ -156,7 +156,7 @@ ALERTS: Final = (
     ),
     Alert(
         "KoordSchedulerReportsOld", "the scheduler decides by old reports",
-        'koord_scheduler_plugin_nodes{report_age_at_most_seconds=~"300|900|3600|inf|none"} > 0',
+        'koord_scheduler_plugin_nodes{report_age_at_most_seconds=~"300|900|3600|inf"} > 0',
         0, AlertSeverity.WARNING, "a-nodemetric-is-stale",
     ),
     Alert(

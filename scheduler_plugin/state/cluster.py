@@ -19,7 +19,8 @@ import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from scheduler_plugin.state import mid_quotas, node_columns, node_report, pod_info, vectors
+from scheduler_plugin.state import blindness, mid_quotas, node_report, pod_info, vectors
+from scheduler_plugin.state.blindness import NodePools
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import NodeColumns, NodeEntry
 from scheduler_plugin.state.node_load import NodeLoad
@@ -87,6 +88,7 @@ class Cluster:
         self.resources = estimator_args.resources
         self.vectors = node_columns
         self.entries: dict[str, NodeEntry] = {}
+        self.pools = NodePools()
 
     # nodes
 
@@ -94,6 +96,7 @@ class Cluster:
         """Store a node's newest object."""
         entry = self._entry(node.metadata.name)
         entry.node = slim(node)
+        self.pools.put(entry.row, entry.name, pods.label_map(node.metadata))
         try:
             allocatable = pods.allocatable(node)
             entry.allocatable = {name: vectors.cut(amount) for name, amount in allocatable.items()}
@@ -108,6 +111,7 @@ class Cluster:
         if entry is not None:
             entry.node = None
             entry.allocatable = {}
+            self.pools.remove(entry.row)
             self._update_row(entry)
 
     def keep_nodes(self, existing: Container[str]) -> Iterator[None]:
@@ -268,7 +272,7 @@ class Cluster:
         """
         now = self.monotonic()
         self.vectors.mid_quotas.expire(now)
-        if silent_seconds > node_columns.SILENT_SECONDS:
+        if blindness.is_silent(silent_seconds):
             self._silent_at = now
         catches_up = now - self._silent_at < _CATCH_UP_SECONDS
         expired: list[str] = []

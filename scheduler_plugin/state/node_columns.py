@@ -90,6 +90,8 @@ class NodeColumns(RowChanges):
         """Row of each node whose object is known: the names that kube-scheduler may send."""
         self.blindness = ""
         """Cause, where reports expire because this process cannot see them, and not because the agents are silent."""
+        self.is_blind: Bools = np.zeros(0, dtype=np.bool_)
+        """Nodes that pass with an expired report, for that cause."""
         self.frozen = False
         """Whether no node admits new Mid pods: `midEmergency` of the manager's configuration."""
         self.mid_quotas = MidQuotas()
@@ -148,22 +150,6 @@ def grown(array: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
     result = np.zeros((*array.shape[:-1], capacity), dtype=array.dtype)
     result[..., : array.shape[-1]] = array
     return result
-
-
-SILENT_SECONDS: Final = 90.0
-"""The apiserver sends a bookmark about once a minute, so a working watch is never silent for so long."""
-
-
-def blindness_cause(silent_seconds: float | None, expired: int, nodes: int) -> str:
-    """Return the cause of blindness in words; empty if reports expire for a reason of their own."""
-    if silent_seconds is not None and silent_seconds > SILENT_SECONDS:
-        return (
-            f"the watch of NodeMetrics is silent for {silent_seconds:.0f} s, want an event or bookmark at least every "
-            f"{SILENT_SECONDS:.0f} s: check the apiserver, and this ServiceAccount's right to watch nodemetrics"
-        )
-    if 2 * expired > nodes:
-        return f"the reports of {expired} of {nodes} nodes expired, want at most half: check the koordlet DaemonSet"
-    return ""
 
 
 PodClass = TypeVar("PodClass", bound=Hashable)

@@ -125,6 +125,7 @@ CASES = {
         {
             'koord_scheduler_plugin_nodes{report_age_at_most_seconds="900"}': ZERO,
             'koord_scheduler_plugin_nodes{report_age_at_most_seconds="60"}': ONE,
+            'koord_scheduler_plugin_nodes{report_age_at_most_seconds="none"}': ONE,
         },
     ),
     "KoordExpiredNodesPass": one_series("koord_scheduler_plugin_expired_nodes_pass", ONE, ZERO),

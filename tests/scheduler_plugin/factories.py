@@ -86,11 +86,12 @@ def node(
     cpu: str = "100",
     memory: str = "100Gi",
     annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
     **more: str,
 ) -> pods.Node:
     allocatable = {"cpu": cpu, "memory": memory, **more}
     document = {
-        "metadata": {"name": name, "annotations": annotations or {}},
+        "metadata": {"name": name, "annotations": annotations or {}, "labels": labels or {}},
         "status": {"allocatable": allocatable, "capacity": allocatable},
     }
     return msgspec.json.decode(json.dumps(document), type=pods.Node)

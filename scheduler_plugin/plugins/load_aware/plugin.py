@@ -210,7 +210,8 @@ class LoadAware(Columns, Filter):
             return codes
         layer = _PROD if pod.is_prod else _OTHER
         is_expired = (self.expires_at[rows] <= now) & self.is_checked[layer][rows]
-        codes[is_expired] = _EXPIRED if self._on_stale == "reject" and not vectors.blindness else 0
+        rejects = _EXPIRED if self._on_stale == "reject" else 0
+        codes[is_expired] = np.where(vectors.is_blind[rows[is_expired]], 0, rejects)
         return codes
 
     def score(self, pod: PodInfo, rows: Rows, vectors: NodeColumns, now: float) -> Ints:

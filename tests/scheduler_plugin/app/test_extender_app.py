@@ -18,7 +18,7 @@ from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import tls
 from scheduler_plugin.settings import SchedulerPluginSettings
-from scheduler_plugin.state import cluster, node_columns
+from scheduler_plugin.state import blindness, cluster
 from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
 from scheduler_plugin.state.waiting_pods import NOT_BOUND
 from tests.fakes import apiserver, certificates
@@ -252,7 +252,7 @@ async def test_a_node_with_an_expired_report_passes_only_while_the_watch_of_repo
         await asyncio.sleep(0.1)  # some checks
         assert "n1" in (await post(port, "filter", arguments))["FailedAndUnresolvableNodes"]
         assert (await get(http_port, "/readyz")).strip() == "caches are synced"
-        monkeypatch.setattr(node_columns, "SILENT_SECONDS", 0.05)
+        monkeypatch.setattr(blindness, "SILENT_SECONDS", 0.05)
         async with asyncio.timeout(10):
             while (await post(port, "filter", arguments))["NodeNames"] != ["n1"]:
                 await asyncio.sleep(0.01)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.state import node_columns
+from scheduler_plugin.state import blindness
 from scheduler_plugin.state.pod_info import pod_digest
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -322,7 +322,7 @@ def assume(cluster_of_a_quota, name="batch", namespace="shop"):
 def test_a_pod_expires_once_a_silent_watch_had_time_to_catch_up(cluster_of_a_quota, clock):
     assume(cluster_of_a_quota)
     clock.seconds = 1_000
-    assert cluster_of_a_quota.expire_assumed(node_columns.SILENT_SECONDS + 1) == 0
+    assert cluster_of_a_quota.expire_assumed(blindness.SILENT_SECONDS + 1) == 0
     clock.seconds = 1_000 + CATCH_UP_SECONDS - 1
     assert cluster_of_a_quota.expire_assumed() == 0
     clock.seconds = 1_000 + CATCH_UP_SECONDS
