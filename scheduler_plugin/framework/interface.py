@@ -169,7 +169,9 @@ class SchedulingCycle:
             self.resolvable.extend(reason in plugin.resolvable for reason in plugin.reasons)
 
     def filter(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None = None) -> ReasonCodes | None:
-        """Return the reason code of each candidate, 0 if it passes; None if all pass."""
+        """Return the reason code of each candidate, 0 if it passes; None if all pass, as for a pod that has a node."""
+        if pod.has_node:
+            return None
         is_known: Bools = rows >= 0
         if is_known.all():
             return self._filter_known(pod, rows, now, pending)

@@ -26,6 +26,7 @@ from api_types.kubernetes import pods, quantities, times
 from apiserver_client import objects, resources, session
 from scheduler_plugin.simulation.scenario import BEGINNING, Scenario, SimulatedNode, SimulatedPod
 from scheduler_plugin.state import node_report, pod_info
+from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import Floats
 
 T = TypeVar("T")
@@ -37,6 +38,9 @@ _REQUESTED: Final = {
     names.CPU: (names.CPU, names.MID_CPU, names.BATCH_CPU),
     names.MEMORY: (names.MEMORY, names.MID_MEMORY, names.BATCH_MEMORY),
 }
+
+
+_ANY_NAMESPACE: Final = EstimatorArgs((), {})
 
 
 class BadRecording(Exception):
@@ -113,7 +117,7 @@ def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[
     decoded = [_named(_decoded(document, pods.Pod)) for document in documents]
     turns = itertools.count()
     for pod in sorted(decoded, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.uid)):
-        if not pod_info.counts_on_its_node(pod):
+        if not pod_info.counts_on_its_node(pod, _ANY_NAMESPACE):
             continue
         is_pinned = pod_info.is_pinned(pod)
         stays = bool(pod.spec.node_name) and (is_pinned or not play.everything)

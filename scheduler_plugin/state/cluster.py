@@ -165,7 +165,7 @@ class Cluster:
             counted = None
         if counted is None:
             self._count_unfiltered(pod, now)
-        if not pod_info.counts_on_its_node(pod):
+        if not pod_info.counts_on_its_node(pod, self._estimator_args):
             self._forget(key)
         elif counted is None or not counted.observed or counted.signature != pod_info.signature(pod):
             self._assign(pod.spec.node_name, pod_info.assigned(pod, self._estimator_args, now, observed=True))
@@ -227,7 +227,7 @@ class Cluster:
 
         It counts for `ttl_seconds`, by default as long as the bind call warrants.
         """
-        if not node_name or not pod_info.counts_on_its_node(pod):
+        if not node_name or not pod_info.counts_on_its_node(pod, self._estimator_args):
             return False
         record = pod_info.assigned(pod, self._estimator_args, now, observed=False)
         return self.assume(record, node_name, ttl_seconds)

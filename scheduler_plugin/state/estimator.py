@@ -41,6 +41,8 @@ class EstimatorArgs:
     seconds_after_initialized: int | None = None
     with_demand: bool = False
     """Whether the declared resources of a pod are kept beside its estimate, for a plugin that reads them."""
+    exempt_namespaces: frozenset[str] | None = None
+    """Namespaces whose pods may exempt themselves from load limits; None: all."""
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Return the entries of `amounts` in the order of `resources`, 0 if absent, limited to LARGEST."""

@@ -143,6 +143,8 @@ class PodInfo(msgspec.Struct, frozen=True, gc=False):
     """Whether load limits do not apply to it: a system-critical pod, or one with the opt-out label."""
     waited_seconds: float = 0.0
     """How long load alone has refused it, if that is longer than `softAfterSeconds`: its limits are soft then."""
+    has_node: bool = False
+    """Whether it runs already: kube-scheduler asks about its own node once more where a resize has no room there."""
 
 
 class AssignedPod(msgspec.Struct, frozen=True, gc=False):
@@ -179,13 +181,14 @@ def read(pod: pods.Pod, args: EstimatorArgs) -> PodInfo:
         uid=pod.metadata.uid,
         key=key(pod),
         is_prod=priority_class is priority_and_qos.PriorityClass.PROD,
-        is_pinned=is_pinned(pod),
+        is_pinned=is_pinned(pod) and _may_exempt_itself(pod, args),
         priority=pod.spec.priority or 0,
-        is_exempt=is_exempt(pod),
+        is_exempt=_is_exempt(pod, args),
         estimate=estimate,
         mid_cpu_millis=_mid(requests, names.MID_CPU),
         mid_memory_bytes=_mid(requests, names.MID_MEMORY),
         demand=demand,
+        has_node=bool(pod.spec.node_name),
     )
 
 
@@ -217,10 +220,16 @@ def is_pinned(pod: pods.Pod) -> bool:
     return any(owner.kind in _PINNING_OWNERS for owner in pod.metadata.owner_references or ())
 
 
-def is_exempt(pod: pods.Pod) -> bool:
+def _is_exempt(pod: pods.Pod, args: EstimatorArgs) -> bool:
     """Return whether load limits do not apply to a pod: a system-critical one, or one that opts out by its label."""
     is_critical = (pod.spec.priority or 0) >= SYSTEM_CRITICAL_PRIORITY
-    return is_critical or pods.label_map(pod.metadata).get(names.LABEL_SKIP_LOAD_AWARE) == "true"
+    opts_out = pods.label_map(pod.metadata).get(names.LABEL_SKIP_LOAD_AWARE) == "true"
+    return is_critical or (opts_out and _may_exempt_itself(pod, args))
+
+
+def _may_exempt_itself(pod: pods.Pod, args: EstimatorArgs) -> bool:
+    """Return whether what the author of a pod writes counts: its label, its owners, and that it is a placeholder."""
+    return args.exempt_namespaces is None or pod.metadata.namespace in args.exempt_namespaces
 
 
 @functools.lru_cache(maxsize=4096)
@@ -229,7 +238,7 @@ def _shared(vector: Vector) -> Vector:
     return vector
 
 
-def counts_on_its_node(pod: pods.Pod) -> bool:
+def counts_on_its_node(pod: pods.Pod, args: EstimatorArgs) -> bool:
     """Return whether an assigned pod uses anything: terminal pods and reservation placeholders do not.
 
     A pod that requests Mid always does: an annotation, which its author writes, must not free its share of a quota.
@@ -237,7 +246,7 @@ def counts_on_its_node(pod: pods.Pod) -> bool:
     if pods.is_terminal(pod):
         return False
     is_placeholder = pods.annotation_map(pod.metadata).get(names.ANNOTATION_RESERVE_POD) == "true"
-    return not is_placeholder or priority_and_qos.requests_mid(pod.spec)
+    return not (is_placeholder and _may_exempt_itself(pod, args)) or priority_and_qos.requests_mid(pod.spec)
 
 
 def assigned(pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool) -> AssignedPod:
@@ -247,7 +256,7 @@ def assigned(pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool) 
 
 def expected(info: PodInfo, pod: pods.Pod, args: EstimatorArgs) -> AssignedPod | None:
     """Build the record of a pod that has no node yet, whose facts are `info`, for `placed`; None if it uses nothing."""
-    if not counts_on_its_node(pod):
+    if not counts_on_its_node(pod, args):
         return None
     return _assigned(info, pod, args, 0.0, observed=False, signed=0)
 

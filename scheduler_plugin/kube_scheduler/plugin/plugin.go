@@ -129,6 +129,9 @@ func cycleOf(state fwk.CycleState) *cycle {
 }
 
 func (p *plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*preFilterResult, *fwk.Status) {
+	if pod.Spec.NodeName != "" { // a resize without room: the pod has no other node, and counts there
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
 	answer, err := p.client.Ask(named(pod))
 	if err != nil {
 		if needsAnswer(pod) {

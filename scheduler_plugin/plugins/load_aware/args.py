@@ -125,6 +125,9 @@ class LoadAwareArgs(_Args):
     soft_after_seconds: Int64 | None = None
     """Extension. Seconds for which load alone may refuse a Prod pod on every node; from then on `mode` is soft for this
     pod. Unset: without a bound."""
+    exempt_namespaces: list[str] | None = None
+    """Extension. Namespaces whose pods may exempt themselves: by the label skip-load-aware, an owner of kind DaemonSet
+    or Node, or the annotation reserve-pod. Unset: all namespaces."""
     usage_source: UsageSource = "reported"
     """Extension: source of a node's usage: reported, the predicted peak, or max of both per resource. Reported without
     a prediction; the usage of the Prod pods alone is always as reported."""
@@ -174,6 +177,7 @@ class LoadAwareArgs(_Args):
             allow_customize=self.allow_customize_estimation,
             seconds_after_scheduled=self.estimated_seconds_after_pod_scheduled,
             seconds_after_initialized=self.estimated_seconds_after_initialized,
+            exempt_namespaces=None if self.exempt_namespaces is None else frozenset(self.exempt_namespaces),
         )
 
     def problems(self) -> list[Problem]:

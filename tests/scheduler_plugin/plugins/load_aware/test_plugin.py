@@ -102,3 +102,38 @@ def test_expired_nodes_pass_while_this_process_does_not_see_the_reports():
     assert passing() == ["n1"]
     assert parts.check_blindness(None, NOW) == ""
     assert "silent for 91 s" in parts.check_blindness(91.0, NOW)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [{"owner_kind": "DaemonSet"}, {"owner_kind": "Node"}, {"labels": {"koordinator.sh/skip-load-aware": "true"}}],
+)
+@pytest.mark.parametrize(("namespaces", "passes"), [(None, True), (["kube-system", "default"], True), ([], False)])
+def test_pods_exempt_themselves_in_the_namespaces_that_may(written, namespaces, passes):
+    pod = factories.pod_document(priority=None, **written)
+    reason, _score = decide(pod, args={"exemptNamespaces": namespaces}, usage={"cpu": "95", "memory": "1Gi"})
+    assert (reason is None) is passes
+
+
+def test_a_placeholder_of_a_namespace_that_may_not_exempt_itself_counts():
+    parts = factories.parts({"exemptNamespaces": ["kube-system"]})
+    placeholder = {"scheduling.koordinator.sh/reserve-pod": "true"}
+    for namespace in ("default", "kube-system"):
+        pod = factories.pod("fake", namespace=namespace, node="n1", phase="Running", annotations=placeholder)
+        parts.cluster.pod_changed(pod, NOW)
+    assert [pod.key for pod in parts.cluster.entries["n1"].load.pods.values()] == ["default/fake"]
+
+
+def test_a_deferred_resize_passes_on_the_node_of_its_pod():
+    parts = factories.parts()
+    parts.cluster.node_changed(factories.node("n1"))
+    reported = [factories.reported("big", "20", "1Gi")]
+    usage = {"cpu": "60", "memory": "10Gi"}
+    parts.cluster.metric_changed(factories.metric("n1", usage=usage, pods_metric=reported))
+    resized = {"requests": {"cpu": "26", "memory": "1Gi"}, "node": "n1", "scheduled": -3600, "phase": "Running"}
+    parts.cluster.pod_changed(factories.pod("big", **resized), NOW)
+    pod = factories.pod_document("big", **resized)
+    assert json.loads(parts.extender.filter(factories.request(pod, ["n1"]), NOW))["NodeNames"] == ["n1"]
+    victims = {"n1": {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 0}}
+    preemption = json.dumps({"Pod": pod, "NodeNameToMetaVictims": victims}).encode()
+    assert json.loads(parts.extender.preempt(preemption, NOW))["NodeNameToMetaVictims"].keys() == {"n1"}
