@@ -93,7 +93,7 @@ bench-compare: $(STAMP) ## Compare agent, extender and manager with REF=folder o
 	@$(BIN)/python -m benchmarks.compare "$(REF)" --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY))
 
 .PHONY: check
-check: lint types imports style verify docs lint-workflows bench-age ## Check format, lint, types, imports, words, generated files, docs, workflows
+check: lint types imports style verify docs lint-workflows lint-go bench-age ## Check format, lint, types, imports, words, generated files, docs, workflows, Go
 
 .PHONY: format
 format: $(STAMP) ## Format, and fix what ruff can fix
@@ -139,6 +139,21 @@ $(ACTIONLINT): tools/actionlint/go/go.mod tools/actionlint/go/go.sum
 .PHONY: lint-workflows
 lint-workflows: $(ACTIONLINT) ## Check the GitHub workflows (needs Go the first time)
 	@$(ACTIONLINT)
+
+STATICCHECK := .cache/staticcheck/staticcheck
+$(STATICCHECK): tools/staticcheck/go/go.mod tools/staticcheck/go/go.sum
+	@mkdir -p $(@D)
+	@cd tools/staticcheck/go && go build -mod=readonly -trimpath -o $(CURDIR)/$@ honnef.co/go/tools/cmd/staticcheck
+
+GO_PLUGIN := scheduler_plugin/kube_scheduler/plugin
+GO_CHECKED := .cache/staticcheck/checked
+$(GO_CHECKED): $(STATICCHECK) $(wildcard $(GO_PLUGIN)/*.go $(GO_PLUGIN)/socket/*.go)
+	@test -z "$$(gofmt -l $(GO_PLUGIN))" || { echo "not formatted: $$(gofmt -l $(GO_PLUGIN)); run gofmt -w on them" >&2; exit 1; }
+	@cd $(GO_PLUGIN) && go vet ./socket && $(CURDIR)/$(STATICCHECK) ./socket && CGO_ENABLED=1 go test -race ./socket
+	@touch $@
+
+.PHONY: lint-go
+lint-go: $(GO_CHECKED) ## Check the Go of the socket and test it with the race detector; the build vets what needs Kubernetes
 
 .PHONY: update
 update: $(STAMP) ## Write all generated files

@@ -27,7 +27,7 @@ from scheduler_plugin.extender import metrics
 from scheduler_plugin.extender.dispatcher import Dispatcher
 from scheduler_plugin.extender.http_server import ExtenderServer
 from scheduler_plugin.extender.tls import ServerTls
-from scheduler_plugin.kube_scheduler.server import PluginServer
+from scheduler_plugin.kube_scheduler.server import PluginServer, Profile
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.queueing.tasks import QueueingTasks
@@ -88,9 +88,7 @@ class ExtenderApp:
             return None
         return PluginServer(
             Path(path),
-            parts.answers,
-            parts.refused,
-            self._unsynced,
+            [Profile("", parts.answers, parts.refused, self._unsynced)],
             observe=lambda question, seconds: self._requests.observe(question, HTTPStatus.OK, seconds),
         )
 

@@ -1,8 +1,9 @@
 """Serve the plugin inside kube-scheduler on a Unix socket.
 
-One connection is served at a time: a new one takes the place of the last, whose kube-scheduler has ended or given it
-up. What the connection shows and asks is handled in its order, in one turn of the event loop for each piece that is
-read, at most 64 KiB: an answer takes less than a millisecond.
+Each profile of kube-scheduler has a connection of its own, which shows it all pods, also those of the other profiles. A
+new connection takes the place of the last of its profile, whose kube-scheduler has ended or given it up. What the
+connection shows and asks is handled in its order, in one turn of the event loop for each piece that is read, at most 64
+KiB: an answer takes less than a millisecond.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -37,34 +39,43 @@ class CannotServe(Exception):
     """The socket cannot be used; the message states why."""
 
 
+@dataclass(eq=False)
+class Profile:
+    """One profile; with the name "", that of any kube-scheduler."""
+
+    name: str
+    answers: Answers
+    refused: RefusedPods
+    unsynced: Callable[[], Sequence[str]]
+    """Names the watches that are not ready."""
+    connection: _Connection | None = None
+    served: str = ""
+    """The name that kube-scheduler has for it."""
+
+
 class PluginServer:
-    """Server of one profile."""
+    """Server of the profiles of one kube-scheduler."""
 
     def __init__(
         self,
         path: Path,
-        answers: Answers,
-        refused: RefusedPods,
-        unsynced: Callable[[], Sequence[str]],
+        profiles: Sequence[Profile],
         *,
         observe: Callable[[str, float], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Serve a profile. `unsynced` names the watches that are not ready, `observe` gets the seconds of questions."""
+        """Serve profiles. `observe` gets the seconds of questions."""
         self._path = path
-        self._answers = answers
-        self._refused = refused
-        self._unsynced = unsynced
+        self._profiles = profiles
         self._observe = observe
         self._clock = clock
         self._server: asyncio.Server | None = None
-        self._connection: _Connection | None = None
-        self._profile = ""
 
     @property
     def is_synced(self) -> bool:
-        """Return whether a kube-scheduler is connected and has shown all pods."""
-        return self._connection is not None and self._connection.is_synced
+        """Return whether kube-scheduler is connected, and has shown all pods to each profile that it has."""
+        connections = [profile.connection for profile in self._profiles if profile.connection is not None]
+        return bool(connections) and all(connection.is_synced for connection in connections)
 
     async def start(self) -> None:
         """Listen. Raises CannotServe."""
@@ -82,8 +93,9 @@ class PluginServer:
         """Close the socket and the connection."""
         if self._server is not None:
             self._server.close()
-        if self._connection is not None:
-            self._connection.close("the process ends")
+        for profile in self._profiles:
+            if profile.connection is not None:
+                profile.connection.close("the process ends")
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 
@@ -91,89 +103,104 @@ class PluginServer:
         """Send the pods that pass now, and whether questions are answered, until cancelled."""
         while True:
             await asyncio.sleep(_ROUND_SECONDS)
-            connection = self._connection
-            if connection is None or not connection.is_synced:
-                continue
-            connection.send_ready(is_ready=not self._unsynced())
-            if not len(self._refused) or not self._refused.begins_round(time.monotonic()):
-                continue
-            try:
-                for retry in self._refused.choose(self._clock(), time.monotonic()):
-                    if retry is not None and connection is self._connection:
-                        connection.send(frames.wake([retry.pod.uid]))
-                    await asyncio.sleep(0)  # a question waits for one pod at most
-            except Exception:
-                log.exception("cannot choose the refused pods to wake; trying again")
+            for profile in self._profiles:
+                if (connection := profile.connection) is not None and connection.is_synced:
+                    connection.send_ready(is_ready=not profile.unsynced())
+                    await self._wake(profile, connection)
+
+    async def _wake(self, profile: Profile, connection: _Connection) -> None:
+        refused = profile.refused
+        if not len(refused) or not refused.begins_round(time.monotonic()):
+            return
+        try:
+            for retry in refused.choose(self._clock(), time.monotonic()):
+                if retry is not None and connection is profile.connection:
+                    connection.send(frames.wake([retry.pod.uid]))
+                await asyncio.sleep(0)  # a question waits for one pod at most
+        except Exception:
+            log.exception("cannot choose the refused pods to wake; trying again")
 
     # of the connection
 
-    def replace(self, connection: _Connection, hello: frames.Hello) -> None:
-        """Serve a connection that has introduced itself, in place of the last one. Raises BadFrame."""
-        if self._connection is not None and self._profile != hello.profile:
-            raise BadFrame(f"profile {hello.profile!r}, want {self._profile!r}: each profile needs a socket of its own")
-        if self._connection is not None:
-            self._connection.close("another kube-scheduler has connected")
-        self._connection, self._profile = connection, hello.profile
-        self._answers.begin()
-        table = self._answers.table
-        connection.send(frames.welcome(self._answers.reasons()) + frames.table(table.generation, table.all()))
+    def replace(self, connection: _Connection, hello: frames.Hello) -> Profile:
+        """Serve a connection that has introduced itself, in place of the last one of its profile. Raises BadFrame."""
+        profile = self._find(hello.profile)
+        if profile.connection is not None:
+            profile.connection.close("another kube-scheduler has connected")
+        profile.connection, profile.served = connection, hello.profile
+        profile.answers.begin()
+        table = profile.answers.table
+        connection.send(frames.welcome(profile.answers.reasons()) + frames.table(table.generation, table.all()))
         log.info("kube-scheduler 1.%s connected, profile %s", hello.minor, hello.profile)
+        return profile
 
-    def lost(self, connection: _Connection) -> None:
+    def _find(self, name: str) -> Profile:
+        for profile in self._profiles:
+            if profile.name == name or (not profile.name and (profile.connection is None or profile.served == name)):
+                return profile
+        configured = ", ".join(profile.name or profile.served for profile in self._profiles)
+        raise BadFrame(
+            f"profile {name!r} is not served, but {configured}; want it in profiles of the scheduler plugin's "
+            "configuration, by schedulerName"
+        )
+
+    def lost(self, profile: Profile, connection: _Connection) -> None:
         """Forget a connection. What is reserved counts until the next one has shown all pods."""
-        if self._connection is connection:
-            self._connection = None
-            self._answers.end()
-            log.warning("the connection of kube-scheduler has ended")
+        if profile.connection is connection:
+            profile.connection = None
+            profile.answers.end()
+            log.warning("the connection of kube-scheduler has ended, profile %s", profile.served)
 
-    def handle(self, connection: _Connection, received: Frame) -> None:
+    def handle(self, profile: Profile, connection: _Connection, received: Frame) -> None:
         """Handle one frame. Raises BadFrame, UnknownPod, msgspec.DecodeError."""
-        reader, now = Reader(received.payload), self._clock()
+        reader, now, answers = Reader(received.payload), self._clock(), profile.answers
         match received.kind:
             case Kind.ASK:
-                self._ask(connection, reader.text(), received.number, now)
+                self._ask(answers, connection, reader.text(), received.number, now)
             case Kind.CHECK:
                 began = time.perf_counter()
-                code = self._answers.check(reader.text(), reader.u32(), reader.texts(), now)
+                code = answers.check(reader.text(), reader.u32(), reader.texts(), now)
                 connection.send(frames.frame(Kind.CODE, bytes([code]), received.number))
                 self._observe("check", time.perf_counter() - began)
             case Kind.SYNCED:
-                self._answers.synced()
+                answers.synced()
                 connection.is_synced = True
-                connection.send_ready(is_ready=not self._unsynced())
+                connection.send_ready(is_ready=not profile.unsynced())
             case Kind.POD:
-                if uid := self._answers.show(reader.rest(), now):
+                if uid := answers.show(reader.rest(), now):
                     connection.send(frames.wake([uid]))
             case Kind.REFUSED:
-                self._refuse(connection, reader.text(), reader.u32(), reader.rest())
+                self._refuse(answers, connection, reader.text(), reader.u32(), reader.rest())
             case _:
-                self._notice(received.kind, reader, now)
+                self._notice(answers, received.kind, reader, now)
         reader.end()
 
-    def _notice(self, kind: Kind, reader: Reader, now: float) -> None:
+    @staticmethod
+    def _notice(answers: Answers, kind: Kind, reader: Reader, now: float) -> None:
         match kind:
             case Kind.RESERVE:
-                self._answers.reserve(reader.text(), reader.text(), now)
+                answers.reserve(reader.text(), reader.text(), now)
             case Kind.UNRESERVE:
-                self._answers.unreserve(reader.text(), now)
+                answers.unreserve(reader.text(), now)
             case Kind.BOUND:
-                self._answers.bound(reader.text(), reader.text())
+                answers.bound(reader.text(), reader.text())
             case Kind.GONE:
-                self._answers.gone(reader.text(), reader.text())
+                answers.gone(reader.text(), reader.text())
             case _:
                 raise BadFrame(f"a frame {kind.name} behind HELLO, want one that kube-scheduler sends")
 
-    def _ask(self, connection: _Connection, uid: str, number: int, now: float) -> None:
+    def _ask(self, answers: Answers, connection: _Connection, uid: str, number: int, now: float) -> None:
         began = time.perf_counter()
-        answer = self._answers.ask(uid, now)
-        changes = self._answers.table.changes()
+        answer = answers.ask(uid, now)
+        changes = answers.table.changes()
         table = frames.table(answer.generation, changes) if changes else b""
         connection.send(table + frames.answer(answer, number))
         self._observe("ask", time.perf_counter() - began)
 
-    def _refuse(self, connection: _Connection, uid: str, generation: int, bits: bytes) -> None:
-        if generation == self._answers.table.generation:
-            self._answers.refuse(uid, bits)
+    @staticmethod
+    def _refuse(answers: Answers, connection: _Connection, uid: str, generation: int, bits: bytes) -> None:
+        if generation == answers.table.generation:
+            answers.refuse(uid, bits)
         else:  # its rows may be those of other nodes by now
             connection.send(frames.wake([uid]))
 
@@ -185,7 +212,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._buffer = FrameBuffer()
         self._transport: asyncio.Transport | None = None
-        self._is_introduced = False
+        self._profile: Profile | None = None
         self._is_ready: bool | None = None
         self.is_synced = False
 
@@ -197,17 +224,17 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # see asyncio.Protocol
         """End. A frame that is not complete is dropped."""
         self._transport = None
-        self._server.lost(self)
+        if self._profile is not None:
+            self._server.lost(self._profile, self)
 
     def data_received(self, data: bytes) -> None:
         """Handle the frames that the bytes complete; close the connection at the first that is wrong."""
         try:
             for frame in self._buffer.take(data):
-                if self._is_introduced:
-                    self._server.handle(self, frame)
+                if self._profile is not None:
+                    self._server.handle(self._profile, self, frame)
                 elif frame.kind is Kind.HELLO:
-                    self._server.replace(self, frames.read_hello(frame.payload))
-                    self._is_introduced = True
+                    self._profile = self._server.replace(self, frames.read_hello(frame.payload))
                 else:
                     raise BadFrame(f"{frame.kind.name} as the first frame, want HELLO")  # noqa: TRY301
         except (BadFrame, UnknownPod, msgspec.DecodeError, UnicodeDecodeError) as error:

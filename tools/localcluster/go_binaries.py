@@ -127,8 +127,13 @@ def scheduler_with_plugin() -> Path:
     module = PLUGIN_MODULE / builds[of_minor]
     flags = linker_flags(module.read_text())
     more = ["-tags", f"k8s_1_{of_minor}", f"-modfile={module}"]
-    key = content_cache.digest(PLUGIN_MODULE, flags, *more[:2])
-    build = functools.partial(build_into, ["."], flags, PLUGIN_MODULE, more=more)
+    sources = [file for file in sorted(PLUGIN_MODULE.rglob("*.go")) if not file.name.endswith("_test.go")]
+
+    def build(folder: Path) -> None:
+        build_into(["."], flags, PLUGIN_MODULE, folder, more=more)
+        _run_go(["vet", "-trimpath", *more, "."], PLUGIN_MODULE, folder)
+
+    key = content_cache.digest(module, module.with_suffix(".sum"), *sources, flags)
     return content_cache.folder(f"go-plugin-{of_minor}", key, build) / "kube-scheduler"
 
 
@@ -187,22 +192,32 @@ def build_into(
     """Build programs of a Go module into a folder; with `c_tags` their C too, with these tags. `more` are flags."""
     if shutil.which("go") is None:
         raise ClusterProblem("go: no such program on PATH; building needs Go 1.24 or newer (https://go.dev/dl)")
-    go_flags = f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()
-    environment = {"CGO_ENABLED": "1" if c_tags else "0", "GOFLAGS": go_flags}
     names = ", ".join(package.rpartition("/")[2] for package in packages)
     with progress.step("downloading Go modules"):
         words = ["go", "list", "-deps", "-tags", c_tags, *more, *packages]
-        in_all = len(commands.download(words, environment=environment, folder=module).split())
+        in_all = len(commands.download(words, environment=_environment(c_tags), folder=module).split())
+    so_far = functools.partial(_so_far, folder / "build.log", in_all)
+    with progress.step(f"building {names}", so_far=so_far):
+        words = ["build", "-v", "-trimpath", "-tags", c_tags, "-ldflags", flags, *more, "-o", f"{folder}/", *packages]
+        _run_go(words, module, folder, c_tags=c_tags)
+
+
+def _run_go(words: Sequence[str], module: Path, folder: Path, *, c_tags: str = "") -> None:
+    """Run a command of go in a module, with a log in a folder. Raises ClusterProblem with the log's end."""
     log = folder / "build.log"
-    with progress.step(f"building {names}", so_far=lambda: f"({_lines(log)} of at most {in_all} Go packages)"):
-        argv = ["go", "build", "-v", "-trimpath", "-tags", c_tags, "-ldflags", flags, *more, "-o", f"{folder}/"]
-        argv += packages
-        with log.open("w") as output:
-            code = subprocess.call(argv, cwd=module, env={**os.environ, **environment}, stdout=output, stderr=output)
+    with log.open("w") as output:
+        environment = {**os.environ, **_environment(c_tags)}
+        code = subprocess.call(["go", *words], cwd=module, env=environment, stdout=output, stderr=output)
     if code != 0:
-        raise ClusterProblem(f"`go build` in {module} exit {code}: {commands.last_errors(log.read_text())}")
+        raise ClusterProblem(f"`go {words[0]}` in {module} exit {code}: {commands.last_errors(log.read_text())}")
     log.unlink()
 
 
-def _lines(file: Path) -> int:
-    return file.read_text().count("\n") if file.exists() else 0
+def _environment(c_tags: str) -> dict[str, str]:
+    go_flags = f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()
+    return {"CGO_ENABLED": "1" if c_tags else "0", "GOFLAGS": go_flags}
+
+
+def _so_far(log: Path, in_all: int) -> str:
+    lines = log.read_text().count("\n") if log.exists() else 0
+    return f"({lines} of at most {in_all} Go packages)"

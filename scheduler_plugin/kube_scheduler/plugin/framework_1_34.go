@@ -4,8 +4,6 @@ package main
 
 import "k8s.io/kubernetes/pkg/scheduler/framework"
 
-const minor = "34"
-
 type (
 	anyPlugin           = framework.Plugin
 	handle              = framework.Handle

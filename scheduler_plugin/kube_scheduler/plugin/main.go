@@ -12,5 +12,5 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Run(app.NewSchedulerCommand(app.WithPlugin(name, newPlugin))))
+	os.Exit(cli.Run(app.NewSchedulerCommand(app.WithPlugin(name, new(process).newPlugin))))
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/version"
 	resource "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -40,6 +41,21 @@ var unasked = metrics.NewCounterVec(&metrics.CounterOpts{
 
 var register sync.Once
 
+// process has the plugin of each profile. A pod counts for all of them from Reserve on.
+type process struct{ plugins sync.Map }
+
+func (p *process) has(profile string) bool {
+	_, is := p.plugins.Load(profile)
+	return is
+}
+
+func (p *process) notify(notice func(*socket.Client)) {
+	p.plugins.Range(func(_, of any) bool {
+		notice(of.(*plugin).client)
+		return true
+	})
+}
+
 type args struct {
 	Socket         string `json:"socket"`
 	DeadlineMillis int    `json:"deadlineMilliseconds"`
@@ -47,8 +63,9 @@ type args struct {
 
 // plugin of one profile. It holds no rule: what a node gets is what Python has answered.
 type plugin struct {
-	handle handle
-	client *socket.Client
+	process *process
+	handle  handle
+	client  *socket.Client
 
 	mu      sync.Mutex
 	waiting map[string]*v1.Pod // refused pods, tried again when Python comes or goes
@@ -64,7 +81,7 @@ var (
 	_ postBindPlugin    = &plugin{}
 )
 
-func newPlugin(ctx context.Context, object runtime.Object, h handle) (anyPlugin, error) {
+func (all *process) newPlugin(ctx context.Context, object runtime.Object, h handle) (anyPlugin, error) {
 	a := args{DeadlineMillis: 50}
 	if err := frameworkruntime.DecodeInto(object, &a); err != nil {
 		return nil, err
@@ -77,16 +94,17 @@ func newPlugin(ctx context.Context, object runtime.Object, h handle) (anyPlugin,
 		return nil, fmt.Errorf("%s: kube-scheduler names no profile", name)
 	}
 	register.Do(func() { legacyregistry.MustRegister(unasked) })
-	p := &plugin{handle: h, waiting: map[string]*v1.Pod{}}
+	p := &plugin{process: all, handle: h, waiting: map[string]*v1.Pod{}}
 	informer := h.SharedInformerFactory().Core().V1().Pods().Informer()
-	all := pods{profile.ProfileName(), informer.GetStore()}
+	shown := pods{all.has, informer.GetStore()}
 	p.client = socket.New(socket.Options{
-		Path: a.Socket, Profile: profile.ProfileName(), Minor: minor,
+		Path: a.Socket, Profile: profile.ProfileName(), Minor: version.Get().Minor,
 		Deadline: time.Duration(a.DeadlineMillis) * time.Millisecond, Patience: patience,
-		All: all.all, Show: all.show, Wake: p.wake, Turned: func() { go p.wakeAll() },
+		All: shown.all, Show: shown.show, Wake: p.wake, Turned: func() { go p.wakeAll() },
 		Log: func(err error, text string) { klog.FromContext(ctx).Error(err, name+": "+text) },
 	})
-	registration, err := informer.AddEventHandler(all.handler(p.client.Changed, p.gone))
+	all.plugins.Store(profile.ProfileName(), p)
+	registration, err := informer.AddEventHandler(shown.handler(p.client.Changed, p.gone))
 	if err != nil {
 		return nil, err
 	}
@@ -231,16 +249,16 @@ func (p *plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node 
 	p.mu.Lock()
 	delete(p.waiting, string(pod.UID))
 	p.mu.Unlock()
-	p.client.Reserve(named(pod), node)
+	p.process.notify(func(client *socket.Client) { client.Reserve(named(pod), node) })
 	return nil
 }
 
 func (p *plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	p.client.Unreserve(named(pod))
+	p.process.notify(func(client *socket.Client) { client.Unreserve(named(pod)) })
 }
 
 func (p *plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
-	p.client.Bound(named(pod), node)
+	p.process.notify(func(client *socket.Client) { client.Bound(named(pod), node) })
 }
 
 func (p *plugin) remember(pod *v1.Pod) {

@@ -42,6 +42,13 @@ func shown(pod *v1.Pod) []byte {
 	return encoded
 }
 
+// signed is what is shown of a pod, and equal for pods with equal answers.
+func signed(pod *v1.Pod) string {
+	nameless := *pod
+	nameless.Name, nameless.UID, nameless.Status = "", "", v1.PodStatus{}
+	return string(shown(&nameless))
+}
+
 func containers(of []v1.Container) []v1.Container {
 	to := make([]v1.Container, len(of))
 	for i := range of {
@@ -64,17 +71,17 @@ func ofDomain(of map[string]string) map[string]string {
 	return to
 }
 
-// pods are those of kube-scheduler's informer that are shown: those with a node, and those of the profile.
+// pods are those of kube-scheduler's informer that are shown: those with a node, and those of the profiles.
 type pods struct {
-	profile string
-	store   cache.Store
+	isOurs func(profile string) bool
+	store  cache.Store
 }
 
 // named is what names a pod for the client.
 func named(pod *v1.Pod) string { return string(pod.UID) + " " + pod.Namespace + "/" + pod.Name }
 
 func (p *pods) has(pod *v1.Pod) bool {
-	return pod.Spec.NodeName != "" || pod.Spec.SchedulerName == p.profile
+	return pod.Spec.NodeName != "" || p.isOurs(pod.Spec.SchedulerName)
 }
 
 func (p *pods) all() (all []string) {

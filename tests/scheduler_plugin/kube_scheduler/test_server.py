@@ -15,7 +15,7 @@ import pytest
 
 from scheduler_plugin.kube_scheduler import frames
 from scheduler_plugin.kube_scheduler.frames import Frame, FrameBuffer, Kind, Reader
-from scheduler_plugin.kube_scheduler.server import PluginServer
+from scheduler_plugin.kube_scheduler.server import PluginServer, Profile
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.kube_scheduler.test_answers import Inside
 
@@ -76,9 +76,7 @@ class Served:
         self.observed: list[str] = []
         self.server = PluginServer(
             path,
-            self.inside.answers,
-            self.inside.parts.refused,
-            lambda: self.unsynced,
+            [Profile("", self.inside.answers, self.inside.parts.refused, lambda: self.unsynced)],
             observe=lambda question, _seconds: self.observed.append(question),
             clock=lambda: factories.NOW,
         )
@@ -190,7 +188,7 @@ def test_a_new_kube_scheduler_takes_the_place_of_the_last(tmp_path: Path) -> Non
         await first.next(Kind.READY)
         other = await served.connect()
         other.send(frames.hello("another-profile", "36"))
-        assert "each profile needs a socket of its own" in await other.closed_because()
+        assert "'another-profile' is not served, but koord-scheduler" in await other.closed_because()
         second.send(HELLO)
         assert "another kube-scheduler" in await first.closed_because()
         assert not served.server.is_synced
