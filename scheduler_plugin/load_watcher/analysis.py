@@ -7,8 +7,8 @@
 | zero          | memory of exactly 0, and CPU of 0 beside it: a running node uses some      | resource dropped    |
 | contradiction | a mean that is impossible next to the mean of a shorter window inside it   | resource dropped    |
 | incomplete    | a deviation without a mean, or none beside a mean of a provider that has   | resource dropped    |
-| frozen        | every value of a node has been the same for ten minutes                    | node dropped        |
-| silent        | a longer window has a node that the last five minutes do not have          | node dropped        |
+| frozen        | every value of a node has been the same for twice the age limit            | node dropped        |
+| silent        | the newest sample of a node is older than the age limit                    | node dropped        |
 | missing       | a node that exists, for which CPU or memory was not delivered              | nothing to drop     |
 
 "Resource dropped" means every record of CPU or of memory: without its deviation a node would pass for a steady one,
@@ -37,6 +37,7 @@ import msgspec
 from scheduler_plugin.load_watcher.records import (
     BOUNDED,
     DURATIONS_SECONDS,
+    OLDEST_SECONDS,
     Metric,
     MetricType,
     NodeMetrics,
@@ -46,9 +47,9 @@ from scheduler_plugin.load_watcher.records import (
 
 HIGHEST_PERCENT: Final = 105.0
 """Of capacity. Counters and clocks differ slightly, so a full node can measure somewhat more than 100 %."""
-FROZEN_SECONDS: Final = 600.0
-"""Means of CPU and memory of a running node do not repeat to the last bit. This is twice the age at which the reports
-of a slow agent or scraper, each fetched several times, are too old anyway."""
+_FROZEN_AGES: Final = 2.0
+"""Age limits after which equal values are wrong. Means of CPU and memory of a running node do not repeat to the last
+bit, but the report of a slow agent or scraper is fetched several times until it is too old."""
 WINDOW_SLACK_PERCENT: Final = 10.0
 """Windows are fetched one after the other and end at different seconds; rates have their own windows."""
 
@@ -91,22 +92,24 @@ def analyse(
     unchanged_seconds: Mapping[str, float],
     shorter: Mapping[str, Mapping[str, NodeMetrics]],
     expected: Collection[str],
-    recent: Collection[str] | None = None,
+    end: float = 0.0,
+    oldest_seconds: float = OLDEST_SECONDS,
     has_deviation: bool = False,
 ) -> Analysed:
     """Drop the impossible measurements of one window of one provider and return the rest with the anomalies.
 
     `unchanged_seconds`: how long each node has had these values. `shorter`: usable nodes of the last fetches of shorter
-    windows, by duration. `expected`: names of the nodes that exist; empty if unknown. `recent`: names of the nodes with
-    data in the last five minutes, or that this window did not have before; None if that is unknown. `has_deviation`:
-    whether the provider delivers a deviation beside every mean.
+    windows, by duration. `expected`: names of the nodes that exist; empty if unknown. `end`: end of the requested
+    window. `oldest_seconds`: age limit of samples then. `has_deviation`: whether the provider delivers a deviation
+    beside every mean.
     """
     anomalies: list[Anomaly] = []
     usable = {}
     for name, node in nodes.items():
-        problems = _whole_node(name, node, recent, unchanged_seconds.get(name, 0.0)) or _wrong_resources(
-            name, duration, node, shorter, has_deviation=has_deviation
-        )
+        age_seconds = end - node.window.end if node.window else 0.0
+        problems = _whole_node(
+            name, node, age_seconds, unchanged_seconds.get(name, 0.0), oldest_seconds
+        ) or _wrong_resources(name, duration, node, shorter, has_deviation=has_deviation)
         anomalies += [problem.anomaly for problem in problems]
         if not any(problem.anomaly.kind is AnomalyKind.SILENT for problem in problems):
             usable[name] = _without(node, problems) if problems else node
@@ -200,20 +203,21 @@ def _missing(usable: Mapping[str, NodeMetrics], expected: Collection[str]) -> Se
 
 
 def _whole_node(
-    name: str, node: NodeMetrics, recent: Collection[str] | None, unchanged_seconds: float
+    name: str, node: NodeMetrics, age_seconds: float, unchanged_seconds: float, oldest_seconds: float
 ) -> Sequence[_Problem]:
-    """Report a node that the 5 minute query no longer has, or whose values do not change.
+    """Report a node whose newest sample is too old, or whose values do not change.
 
-    A 15 minute query still returns a node whose agent stopped 14 minutes ago; KEP-61 trusts it for 5 minutes only.
+    A 15 minute query still returns a node whose agent stopped 14 minutes ago.
     """
-    if recent is not None and name not in recent:
-        kind, text = AnomalyKind.SILENT, "no data in the last 5 minutes, only before"
-    elif unchanged_seconds >= FROZEN_SECONDS and any(metric.value for metric in node.metrics):
+    frozen_seconds = _FROZEN_AGES * oldest_seconds
+    if age_seconds > oldest_seconds:
+        kind, text = AnomalyKind.SILENT, f"the newest sample is {age_seconds:.0f} s old, want {oldest_seconds:.0f}"
+    elif unchanged_seconds >= frozen_seconds and any(metric.value for metric in node.metrics):
         kind = AnomalyKind.FROZEN
-        text = f"every value has been the same for {unchanged_seconds:.0f} s, want {FROZEN_SECONDS:.0f} at most"
+        text = f"every value has been the same for {unchanged_seconds:.0f} s, want {frozen_seconds:.0f}"
     else:
         return ()
-    return (_Problem(None, Anomaly(kind, name, f"node {name}: {text}")),)
+    return (_Problem(None, Anomaly(kind, name, f"node {name}: {text} at most")),)
 
 
 def _contradicts(

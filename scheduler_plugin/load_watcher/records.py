@@ -94,9 +94,6 @@ BOUNDED: Final = (MetricType.CPU, MetricType.MEMORY)
 DURATIONS_SECONDS: Final = {"15m": 900, "10m": 600, "5m": 300}
 """Every window, in the order of fetching."""
 
-SHORTEST: Final = "5m"
-"""Window that shows which nodes still report."""
-
 
 def window_ending_at(duration: str, end: float) -> Window:
     """Return the window of that duration up to `end`, in seconds since the epoch."""
@@ -106,6 +103,11 @@ def window_ending_at(duration: str, end: float) -> Window:
 def moment(end: float, seconds: float = 0.0) -> Window:
     """Return the window of a current value, measured over `seconds` up to `end`."""
     return Window("", int(end - seconds), int(end))
+
+
+def up_to(window: Window, newest: float) -> Window:
+    """Return the window of a node whose newest sample is that old; a time before the window is ignored."""
+    return Window(window.duration, window.start, int(min(newest, window.end))) if newest >= window.start else window
 
 
 def dated(nodes: Mapping[str, NodeMetrics], requested: Window) -> dict[str, NodeMetrics]:
@@ -195,7 +197,7 @@ class Windows:
     """Snapshots by window, oldest first. There is one writer in one event loop."""
 
     def __init__(self, greatest_age_seconds: float) -> None:
-        self._greatest_age_seconds = greatest_age_seconds
+        self.greatest_age_seconds = greatest_age_seconds
         self._snapshots: dict[str, collections.deque[Snapshot]] = {
             duration: collections.deque(maxlen=KEPT) for duration in DURATIONS_SECONDS
         }
@@ -218,9 +220,9 @@ class Windows:
             if self._snapshots[name]:
                 newest = self._snapshots[name][-1]
                 age = now - newest.window.end
-                if age <= self._greatest_age_seconds:
+                if age <= self.greatest_age_seconds:
                     return newest
                 ages.append(f"{name}: {age:.0f} s old")
         if not ages:
             raise NoMetrics(f"no provider has answered for {' or '.join(candidates)} yet")
-        raise NoMetrics(f"the newest data is too old ({', '.join(ages)}; at most {self._greatest_age_seconds:.0f} s)")
+        raise NoMetrics(f"the newest data is too old ({', '.join(ages)}; at most {self.greatest_age_seconds:.0f} s)")

@@ -24,7 +24,7 @@ from scheduler_plugin.load_watcher.analysers.analyser import AnalyserFailed, Gua
 from scheduler_plugin.load_watcher.analysis import Anomaly, AnomalyKind
 from scheduler_plugin.load_watcher.database import Database, DatabaseUnusable
 from scheduler_plugin.load_watcher.providers.provider import Fetched, Provider, ProviderFailed, ReadKnownNodes, located
-from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, SHORTEST, Metric, NodeMetrics, Snapshot, Windows
+from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Metric, NodeMetrics, Snapshot, Windows
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +53,10 @@ class Refreshed(NamedTuple):
 
 
 class LastSeen(NamedTuple):
-    """Values of a node, and the ends of the windows in which they and the node first appeared."""
+    """Values of a node, and the end of the window in which they first appeared."""
 
     metrics: Sequence[Metric]
     since: float
-    joined_at: float
 
 
 @dataclass(eq=False)
@@ -78,8 +77,6 @@ class Watcher:
     def __post_init__(self) -> None:
         self._last_seen: dict[tuple[str, str], dict[str, LastSeen]] = {}
         """(provider, duration) -> node -> its last values and their age."""
-        self._fetched_at: dict[str, float] = {}
-        """Provider -> end of its last window of the shortest duration."""
         self._usable: dict[str, dict[str, Nodes]] = {provider.name: {} for provider in self.providers}
         """Provider -> duration -> usable nodes of its last fetch."""
         self._health_check: asyncio.Task[bool] | None = None
@@ -187,27 +184,18 @@ class Watcher:
         before = self._last_seen.get((provider.name, duration), {})
         last_seen = {name: _last_seen(node, window.end, before.get(name)) for name, node in nodes.items()}
         self._last_seen[provider.name, duration] = last_seen
-        if duration == SHORTEST:
-            self._fetched_at[provider.name] = window.end
         analysed = analysis.analyse(
             duration,
             nodes,
-            unchanged_seconds={name: window.end - since for name, (_metrics, since, _joined) in last_seen.items()},
+            unchanged_seconds={name: window.end - since for name, (_metrics, since) in last_seen.items()},
             shorter={name: of for name, of in self._usable[provider.name].items() if DURATIONS_SECONDS[name] < seconds},
             expected=expected,
-            recent=self._recent(provider.name, window, last_seen),
+            end=window.end,
+            oldest_seconds=self.windows.greatest_age_seconds,
             has_deviation=provider.has_deviation,
         )
         self._usable[provider.name][duration] = analysed.nodes
         return analysed.nodes, analysed.anomalies
-
-    def _recent(self, provider: str, window: records.Window, nodes: Mapping[str, LastSeen]) -> Collection[str] | None:
-        """Return the nodes of the last fetch of the shortest window, and those that joined since; None if it is old."""
-        fetched_at = self._fetched_at.get(provider)
-        if window.duration == SHORTEST or fetched_at is None or window.end - fetched_at > DURATIONS_SECONDS[SHORTEST]:
-            return None
-        joining = {name for name, last in nodes.items() if last.joined_at > fetched_at}
-        return self._last_seen[provider, SHORTEST].keys() | joining
 
     async def _store(self, snapshot: Snapshot) -> None:
         self.windows.store(snapshot)
@@ -220,9 +208,7 @@ class Watcher:
 
 
 def _last_seen(node: NodeMetrics, at: float, before: LastSeen | None) -> LastSeen:
-    if before is None:
-        return LastSeen(node.metrics, at, at)
-    return before if before.metrics == node.metrics else LastSeen(node.metrics, at, before.joined_at)
+    return before if before is not None and before.metrics == node.metrics else LastSeen(node.metrics, at)
 
 
 async def _fetched(provider: Provider, window: records.Window) -> Fetched | ProviderFailed:

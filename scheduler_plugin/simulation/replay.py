@@ -215,7 +215,6 @@ class _Product:
                 if entry.node is not None
             },
             cluster.resources,
-            parts.measurements.oldest_seconds,
         )
         self._refreshed_at = -math.inf
         for node in scenario.nodes:

@@ -5,20 +5,29 @@ No test server exists: the tests use recorded responses.
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from component_base.http_client import Reach
+from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider, provider_spec
-from scheduler_plugin.load_watcher.providers.provider import Fetched, HostFilter, HttpProvider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import (
+    Fetched,
+    HostFilter,
+    HttpProvider,
+    ProviderFailed,
+    ReadKnownNodes,
+)
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
 DEFAULT_ADDRESS: Final = "https://api.datadoghq.com"
 TIMEOUT_SECONDS: Final = 55.0
 _ROLLUP: Final = "rollup(avg, 60)"
 _INTERVAL_MILLIS: Final = 60_000
+_NO_WINDOW: Final = Window()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +66,19 @@ class DatadogProvider(HttpProvider):
     health_path = "/api/v1/validate"
     """Accepts the API key, or does not."""
 
-    def __init__(self, reach: Reach, hosts: HostFilter, utilizations: Sequence[UtilizationMetric]) -> None:
+    def __init__(
+        self, reach: Reach, hosts: HostFilter, utilizations: Sequence[UtilizationMetric], nodes: ReadKnownNodes = dict
+    ) -> None:
         super().__init__(reach)
-        self._hosts = hosts
+        self._hosts, self._nodes = hosts, nodes
         self._wanted = utilizations
 
     async def fetch(self, window: Window) -> Fetched:
         """Return both resources. Raises ProviderFailed."""
         attributes = request(self._hosts, window, self._wanted)
         body = {"data": {"type": "timeseries_request", "attributes": attributes}}
-        return read_nodes(await self._json("POST", "/api/v2/query/timeseries", json=body), self._wanted)
+        response = await self._json("POST", "/api/v2/query/timeseries", json=body)
+        return read_nodes(response, self._wanted, window, self._nodes())
 
 
 def headers(api_key: str, application_key: str) -> dict[str, str]:
@@ -93,8 +105,13 @@ def request(hosts: HostFilter, window: Window, utilizations: Sequence[Utilizatio
     }
 
 
-def read_nodes(response: Any, utilizations: Sequence[UtilizationMetric]) -> Fetched:
-    """Return the utilization of each host, from the mean of each series.
+def read_nodes(
+    response: Any,
+    utilizations: Sequence[UtilizationMetric],
+    window: Window = _NO_WINDOW,
+    nodes: Collection[str] = (),
+) -> Fetched:
+    """Return the utilization of each host, from the mean of each series, up to its newest point.
 
     A series without points or host is skipped and reported, and a resource without all its metrics is absent. Raises
     ProviderFailed.
@@ -108,18 +125,24 @@ def read_nodes(response: Any, utilizations: Sequence[UtilizationMetric]) -> Fetc
         if len(series) != len(values):
             raise ProviderFailed(f"Datadog returned {len(series)} series and {len(values)} rows of values")
         means: dict[str, dict[str, float]] = {}
+        ends: dict[str, float] = {}
         for one, row in zip(series, values, strict=True):
-            host = next((host_name(tag) for tag in one["group_tags"] if tag.startswith("host:")), "")
+            host = next((host_name(tag, nodes) for tag in one["group_tags"] if tag.startswith("host:")), "")
             metric = dict(enumerate(_metrics(utilizations)))[one["query_index"]]
             points = [float(value) for value in row if value is not None]
+            millis = [at for at, value in zip(attributes.get("times", ()), row, strict=False) if value is not None]
             if not host or not points:
                 problems.append(f"a series of {metric} has no {'points' if host else 'host'}")
                 continue
             means.setdefault(host, {})[metric] = statistics.fmean(points)
+            ends[host] = min(ends.get(host, math.inf), max(millis, default=0) / 1000.0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ProviderFailed(f"the response is not a Datadog time series response ({error!r})") from error
-    nodes = {host: NodeMetrics(_records(host_means, utilizations)) for host, host_means in means.items()}
-    return Fetched({host: node for host, node in nodes.items() if node.metrics}, problems)
+    measured = {
+        host: NodeMetrics(_records(host_means, utilizations), window=records.up_to(window, ends[host]))
+        for host, host_means in means.items()
+    }
+    return Fetched({host: node for host, node in measured.items() if node.metrics}, problems)
 
 
 def _metrics(utilizations: Sequence[UtilizationMetric]) -> list[str]:
@@ -141,6 +164,6 @@ def _records(means: Mapping[str, float], utilizations: Sequence[UtilizationMetri
     ]
 
 
-def host_name(tag: str) -> str:
-    """Return the name in a tag `host:NAME`, up to the first dot; a tag of another kind unchanged."""
-    return provider.node_name(tag.removeprefix("host:")) if tag.startswith("host:") else tag
+def host_name(tag: str, nodes: Collection[str] = ()) -> str:
+    """Return the node in a tag `host:NAME`; a tag of another kind unchanged."""
+    return provider.node_name(tag.removeprefix("host:"), nodes) if tag.startswith("host:") else tag

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from api_types.kubernetes import times
 from component_base.http_client import Reach
+from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider, provider_spec
 from scheduler_plugin.load_watcher.providers.provider import (
     Fetched,
@@ -22,6 +25,7 @@ from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetric
 TIMEOUT_SECONDS: Final = 30.0
 _TYPES: Final = {"cpu_cores": MetricType.CPU, "memory_bytes": MetricType.MEMORY}
 _ERROR: Final = "error"
+_LAST: Final = "LAST"
 
 
 class InfluxDbProvider(HttpProvider):
@@ -49,7 +53,7 @@ class InfluxDbProvider(HttpProvider):
 
     async def fetch(self, window: Window) -> Fetched:
         """Return mean and deviation of each node over the window. Raises ProviderFailed."""
-        return percents(await self._query(flux(self._bucket, window)), window.duration, self._nodes())
+        return percents(await self._query(flux(self._bucket, window)), window, self._nodes())
 
     async def _query(self, text: str) -> str:
         response = await self._client.send(
@@ -63,11 +67,12 @@ class InfluxDbProvider(HttpProvider):
 
 
 def flux(bucket: str, window: Window) -> str:
-    """Build one query with two results: mean and population deviation of all points of a window."""
+    """Build one query with three results: mean and population deviation of all points of a window, and the last."""
     return (
         f"points = {_source(bucket, str(window.start), str(window.end))}\n"
         f'points |> mean() |> yield(name: "{Statistic.AVG}")\n'
         f'points |> stddev(mode: "population") |> yield(name: "{Statistic.STD}")\n'
+        f'points |> last() |> yield(name: "{_LAST}")\n'
     )
 
 
@@ -80,12 +85,20 @@ def _source(bucket: str, start: str, stop: str) -> str:
     )
 
 
-def percents(response: str, duration: str, nodes: Mapping[str, KnownNode]) -> Fetched:
-    """Convert the rows of a response to percent of capacity; unknown nodes are skipped. Raises ProviderFailed."""
+def percents(response: str, window: Window, nodes: Mapping[str, KnownNode]) -> Fetched:
+    """Convert the rows of a response to percent of capacity; unknown nodes are skipped. Raises ProviderFailed.
+
+    The window of a node ends with its newest point; of CPU and memory the older one counts.
+    """
     by_node: dict[str, list[Metric]] = {}
+    ends: dict[str, float] = {}
     for row in _rows(response):
         node, kind = nodes.get(row.get("node", "")), _TYPES.get(row.get("_field", ""))
         if node is None or kind is None:
+            continue
+        if row.get("result") == _LAST:
+            at = times.parse_rfc3339_or_none(row.get("_time"))
+            ends[row["node"]] = min(ends.get(row["node"], math.inf), at.timestamp() if at else window.end)
             continue
         try:
             value = float(row["_value"])
@@ -95,8 +108,13 @@ def percents(response: str, duration: str, nodes: Mapping[str, KnownNode]) -> Fe
         amount, whole = (value * 1000, node.cpu_millis) if kind is MetricType.CPU else (value, node.memory_bytes)
         percent = provider.to_percent(amount, whole)
         if percent is not None:
-            by_node.setdefault(row["node"], []).append(Metric(row["_field"], kind, operator, duration, percent))
-    return Fetched({name: NodeMetrics(metrics, {}, nodes[name].metadata) for name, metrics in by_node.items()})
+            by_node.setdefault(row["node"], []).append(Metric(row["_field"], kind, operator, window.duration, percent))
+    return Fetched(
+        {
+            name: NodeMetrics(metrics, {}, nodes[name].metadata, records.up_to(window, ends.get(name, window.end)))
+            for name, metrics in by_node.items()
+        }
+    )
 
 
 def _rows(response: str) -> Iterator[dict[str, str]]:

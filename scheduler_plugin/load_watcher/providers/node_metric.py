@@ -19,7 +19,6 @@ from scheduler_plugin.load_watcher.providers.provider import Fetched, KnownNode,
 from scheduler_plugin.load_watcher.records import (
     BOUNDED,
     DURATIONS_SECONDS,
-    OLDEST_SECONDS,
     Metric,
     MetricType,
     NodeMetrics,
@@ -48,17 +47,15 @@ class NodeMetricProvider:
     nodes: ReadKnownNodes
     resources: Sequence[str] = RESOURCES
     """Resources in the vectors of a report, in this order."""
-    oldest_seconds: float = OLDEST_SECONDS
     name = provider_spec.NODE_METRIC
     has_deviation = False
 
     async def check(self) -> Sequence[str]:
-        """Return no problems: a missing report is a problem of each refresh."""
+        """Return no problems: each refresh names the nodes without a report."""
         return ()
 
     async def fetch(self, window: Window) -> Fetched:
-        """Return the statistics of every node with a fresh report."""
-        problems: list[str] = []
+        """Return the statistics of every node with a report."""
         reports, places = self.reports(), [self.resources.index(name) for name in RESOURCES]
         nodes = {}
         for count, (name, node) in enumerate(self.nodes().items(), start=1):
@@ -66,9 +63,7 @@ class NodeMetricProvider:
                 await asyncio.sleep(0)
             report = reports.get(name)
             sampled = None if report is None else report.update_time
-            if report is None or sampled is None or window.end - sampled > self.oldest_seconds:
-                state = "no report yet" if sampled is None else f"the newest report is {window.end - sampled:.0f} s old"
-                problems.append(f"node {name}: {state}, want one of the last {self.oldest_seconds:.0f} s")
+            if report is None or sampled is None:
                 continue
             metrics = list(_metrics(window, report, node, places))
             is_aggregated = any(metric.operator == Statistic.AVG for metric in metrics)
@@ -76,7 +71,7 @@ class NodeMetricProvider:
                 records.window_ending_at(window.duration, sampled) if is_aggregated else records.moment(sampled)
             )
             nodes[name] = NodeMetrics(metrics, {}, node.metadata, own_window)
-        return Fetched(nodes, problems)
+        return Fetched(nodes)
 
     async def is_healthy(self) -> bool:
         """Return whether any agent has reported."""

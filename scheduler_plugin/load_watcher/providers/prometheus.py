@@ -1,8 +1,14 @@
-"""Prometheus: mean and deviation over each window, by instant queries."""
+"""Prometheus: mean and deviation over each window, and the time of the newest sample, by instant queries.
+
+A node has several series after its exporter restarted, and in a store of several clusters or replicas. Its mean and
+deviation are then those of the series with the newest sample; of several that go on, the one with the highest mean.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,15 +17,19 @@ from typing import Final
 from component_base import logs
 from component_base.http_client import HttpClient, Reach, RequestFailed
 from component_base.prometheus import InstantValue, PrometheusClient
-from scheduler_plugin.load_watcher import analysis
+from scheduler_plugin.load_watcher import analysis, records
 from scheduler_plugin.load_watcher.providers import provider, provider_spec
 from scheduler_plugin.load_watcher.providers.provider import Fetched, KnownNode, ProviderFailed, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers.provider_spec import METHODS, Query, Unit
-from scheduler_plugin.load_watcher.records import Metadata, Metric, MetricType, NodeMetrics, Window
+from scheduler_plugin.load_watcher.records import BOUNDED, Metadata, Metric, MetricType, NodeMetrics, Window
 
 DEFAULT_ADDRESS: Final = "http://prometheus-k8s:9090"
 TIMEOUT_SECONDS: Final = 10.0
 _CONCURRENT_QUERIES: Final = 4
+_NEWEST: Final = "newest"
+"""Key of the times of the newest samples, beside those of the statistics."""
+_SAME_SECONDS: Final = 60.0
+"""Newest samples so close together are of series that go on: exporters are scraped at different times."""
 _UNITS: Final[Mapping[Unit, str]] = {
     Unit.RATIO: "a share of 1",
     Unit.PERCENT: "a percentage",
@@ -68,32 +78,51 @@ class PrometheusProvider:
     async def check(self) -> Sequence[str]:
         """Run each query once and return a problem unless it has one plausible series for each existing node."""
         checks = await asyncio.gather(*(self._check(query) for query in self._queries))
-        return [problem for problems in checks for problem in problems]
+        return [*self._warnings(), *(problem for problems in checks for problem in problems)]
 
     async def fetch(self, window: Window) -> Fetched:
         """Return the results of every query over the window; a failed query is reported and skipped.
 
-        Raises ProviderFailed if all queries fail.
+        The window of a node ends with its newest sample; of CPU and memory the older one counts. Raises ProviderFailed
+        if all queries fail.
         """
-        requests = [(query, method) for query in self._queries for method in METHODS]
-        results = await asyncio.gather(*(self._result(query, method, window) for query, method in requests))
-        failed = [str(result) for result in results if isinstance(result, ProviderFailed)]
-        if failed and len(failed) == len(requests):
-            raise ProviderFailed(failed[0])
+        answers = await asyncio.gather(*(self._answer(query, window.duration) for query in self._queries))
+        problems = self._warnings()
+        if self._queries and not any(METHODS.keys() & samples.keys() for samples, _failures in answers):
+            raise ProviderFailed(answers[0][1][0])
         existing = self._nodes()
         node_names = self._names(existing)
         by_node: dict[str, list[Metric]] = {}
-        for (query, method), result in zip(requests, results, strict=True):
-            if not isinstance(result, ProviderFailed):
+        ends: dict[str, float] = {}
+        several: dict[MetricType, list[str]] = {}
+        for query, (samples, failures) in zip(self._queries, answers, strict=True):
+            problems += failures
+            chosen = None
+            if query.type in BOUNDED:
+                series = _SeriesOfNodes(samples, window, node_names)
+                chosen = set(series.chosen.values())
+                several[query.type] = series.several
+                for name, labels in series.chosen.items():
+                    ends[name] = min(ends.get(name, math.inf), series.newest(labels))
+            for method in (method for method in METHODS if method in samples):
+                kept = [sample for sample in samples[method] if chosen is None or _key(sample.labels) in chosen]
                 for name, metric in node_records(
-                    result, query, method, window.duration, node_names=node_names, nodes=existing
+                    kept, query, method, window.duration, node_names=node_names, nodes=existing
                 ):
                     by_node.setdefault(name, []).append(metric)
+        if any(several.values()):
+            kinds = ", ".join(kind for kind, names in several.items() if names)
+            problems.append(_several_problem(kinds, list(dict.fromkeys(itertools.chain(*several.values())))))
         nodes = {
-            name: NodeMetrics(metrics, {}, existing[name].metadata if name in existing else Metadata())
+            name: NodeMetrics(
+                metrics,
+                {},
+                existing[name].metadata if name in existing else Metadata(),
+                records.up_to(window, ends.get(name, window.end)),
+            )
             for name, metrics in by_node.items()
         }
-        return Fetched(nodes, failed)
+        return Fetched(nodes, problems)
 
     async def is_healthy(self) -> bool:
         """Return whether the configured server evaluates a query."""
@@ -107,12 +136,28 @@ class PrometheusProvider:
         """Close the connections."""
         await self._prometheus.close()
 
-    async def _result(self, query: Query, method: str, window: Window) -> list[InstantValue] | ProviderFailed:
-        text = provider_spec.query_text(query.series, method, window.duration, is_expression=query.is_expression)
-        try:
-            return await self._query(text)
-        except ProviderFailed as error:
-            return error
+    async def _answer(self, query: Query, duration: str) -> tuple[dict[str, list[InstantValue]], list[str]]:
+        """Return the series of each statistic and of `_NEWEST`, and why others are missing."""
+        texts = {
+            method: provider_spec.query_text(query.series, method, duration, is_expression=query.is_expression)
+            for method in METHODS
+        }
+        if query.type in BOUNDED:
+            texts[_NEWEST] = provider_spec.newest_text(query.series, duration)
+        results = await asyncio.gather(*(self._query(text) for text in texts.values()), return_exceptions=True)
+        samples, failures = {}, []
+        for key, result in zip(texts, results, strict=True):
+            if isinstance(result, ProviderFailed):
+                failures.append(str(result))
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                samples[key] = result
+        return samples, failures
+
+    def _warnings(self) -> list[str]:
+        warnings, self._prometheus.warnings = self._prometheus.warnings, set()
+        return [f"{self._address}: {text}" for text in sorted(warnings)]
 
     async def _query(self, text: str) -> list[InstantValue]:
         async with self._gate:
@@ -139,13 +184,20 @@ class PrometheusProvider:
 
 
 def _naming_problems(series: str, names: Counter[str], existing: set[str], node_names: NodeNames) -> Iterable[str]:
-    several = [repr(name) for name, count in names.items() if count > 1]
+    several = [name for name, count in names.items() if count > 1]
     unknown = [repr(name) for name in names if existing and name not in existing]
     if several:
-        yield f"{series} has several series for {logs.some(several, 3)}, want one for each node; the last one is used"
+        yield _several_problem(series, several)
     if unknown:
         seen, labels = logs.some(unknown, 3), " or ".join(node_names.labels)
         yield f"{series}: {seen} in label {labels} is not a node of this cluster, want its name or an address"
+
+
+def _several_problem(measured: str, nodes: Sequence[str]) -> str:
+    return (
+        f"{measured}: several series for {logs.some([repr(name) for name in nodes], 3)}, want one for each node; "
+        "that with the newest sample counts; if others are of another cluster, set matchers"
+    )
 
 
 def _unit_problems(
@@ -159,6 +211,39 @@ def _unit_problems(
         if percent is not None and percent > analysis.HIGHEST_PERCENT:
             yield f"{query.series} is {value:g} for {name!r}, too much for {_UNITS[query.unit]}; check its unit"
             return
+
+
+_Key = frozenset[tuple[str, str]]
+
+
+def _key(labels: Mapping[str, str]) -> _Key:
+    return frozenset(labels.items())
+
+
+class _SeriesOfNodes:
+    """The one series of each node that counts."""
+
+    def __init__(self, samples: Mapping[str, Sequence[InstantValue]], window: Window, node_names: NodeNames) -> None:
+        self._newest = {_key(labels): at for labels, at in samples.get(_NEWEST, ()) if at >= window.start}
+        self._unknown = float(window.start if self._newest else window.end)
+        self.chosen: dict[str, _Key] = {}
+        """Node -> labels of its series."""
+        self.several: list[str] = []
+        """Nodes with more than one."""
+        means: dict[str, dict[_Key, float]] = {}
+        for method in reversed(list(METHODS)):  # the deviation only where the mean is missing
+            for labels, value in samples.get(method, ()):
+                means.setdefault(node_names.find(labels), {})[_key(labels)] = value
+        for name, by_series in means.items():
+            if len(by_series) > 1:
+                self.several.append(name)
+            last = max(map(self.newest, by_series))
+            going_on = [labels for labels in by_series if last - self.newest(labels) <= _SAME_SECONDS]
+            self.chosen[name] = max(going_on, key=lambda labels: (by_series[labels], sorted(labels)))
+
+    def newest(self, labels: _Key) -> float:
+        """Return the time of the newest sample of a series; the end of the window if there is none."""
+        return self._newest.get(labels, self._unknown)
 
 
 def node_records(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -127,9 +127,9 @@ class HostFilter:
     cluster_name: str = ""
 
 
-def node_name(host: str) -> str:
-    """Return the name of a host up to the first dot."""
-    return host.partition(".")[0]
+def node_name(host: str, nodes: Collection[str] = ()) -> str:
+    """Return the whole name of a host if a node has it, else its name up to the first dot."""
+    return host if host in nodes else host.partition(".")[0]
 
 
 class HttpProvider:

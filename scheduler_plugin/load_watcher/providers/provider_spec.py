@@ -48,6 +48,11 @@ def query_text(series: str, method: str, duration: str, *, is_expression: bool =
     return f"{method}(({series})[{duration}:1m])" if is_expression else f"{method}({series}[{duration}])"
 
 
+def newest_text(series: str, duration: str) -> str:
+    """Build the query of the time of the newest sample, also of series that ended within the window."""
+    return f"timestamp({series}) or max_over_time(timestamp({series})[{duration}:1m])"
+
+
 _PHYSICAL: Final = 'device!~"lo|veth.*|cali.*|cilium.*|docker.*|cni.*|flannel.*|br-.*"'
 """Network devices whose traffic leaves the node; the others would count the same bytes again."""
 _DISKS: Final = 'device!~"(loop|ram|dm-|md|sr|zram).*"'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ from scheduler_plugin.load_watcher.providers import (
 )
 from scheduler_plugin.load_watcher.providers.provider import HostFilter, Provider, ProviderFailed, ReadKnownNodes
 from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, ProviderSpec
-from scheduler_plugin.load_watcher.records import OLDEST_SECONDS
+from scheduler_plugin.load_watcher.records import OLDEST_SECONDS, MetricType
 
 _LARGEST_TOKEN: Final = 65_536
 
@@ -38,6 +38,8 @@ class ProviderContext(NamedTuple):
     """Resources in the vectors of a report, in this order."""
     oldest_seconds: float = OLDEST_SECONDS
     """Age limit of measurements."""
+    types: Collection[str] = tuple(MetricType)
+    """Types of the metrics that are read."""
 
 
 _Headers = Callable[[], Mapping[str, str]]
@@ -57,7 +59,8 @@ def _prometheus(spec: ProviderSpec, context: ProviderContext) -> Provider:
 
     reach = _reach(spec, prometheus.DEFAULT_ADDRESS, headers, prometheus.TIMEOUT_SECONDS)
     node_names = prometheus.NodeNames((spec.node_label,)) if spec.node_label else prometheus.NodeNames()
-    return prometheus.PrometheusProvider(reach, PRESETS[spec.queries], context.nodes, node_names)
+    queries = [query for query in PRESETS[spec.queries] if query.type in context.types]
+    return prometheus.PrometheusProvider(reach, queries, context.nodes, node_names)
 
 
 def _influxdb(spec: ProviderSpec, context: ProviderContext) -> Provider:
@@ -70,18 +73,19 @@ def _load_watcher(spec: ProviderSpec, context: ProviderContext) -> Provider:
     return remote_watcher.LoadWatcherProvider(reach, context.oldest_seconds)
 
 
-def _signalfx(spec: ProviderSpec, _context: ProviderContext) -> Provider:
+def _signalfx(spec: ProviderSpec, context: ProviderContext) -> Provider:
     reach = _reach(spec, signalfx.DEFAULT_ADDRESS, lambda: signalfx.headers(_token(spec)), signalfx.TIMEOUT_SECONDS)
-    return signalfx.SignalFxProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name))
+    return signalfx.SignalFxProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name), context.nodes)
 
 
-def _datadog(spec: ProviderSpec, _context: ProviderContext) -> Provider:
+def _datadog(spec: ProviderSpec, context: ProviderContext) -> Provider:
     def headers() -> Mapping[str, str]:
         return datadog.headers(_token(spec), _secret(spec.type, spec.application_key_file, spec.application_key))
 
     reach = _reach(spec, datadog.DEFAULT_ADDRESS, headers, datadog.TIMEOUT_SECONDS)
     utilizations = datadog.utilizations(spec.cpu_metric, spec.memory_metric)
-    return datadog.DatadogProvider(reach, HostFilter(spec.host_name_suffix, spec.cluster_name), utilizations)
+    hosts = HostFilter(spec.host_name_suffix, spec.cluster_name)
+    return datadog.DatadogProvider(reach, hosts, utilizations, context.nodes)
 
 
 def _secret(provider: str, file: str, secret: pydantic.SecretStr) -> str:
@@ -113,7 +117,7 @@ def _reach(spec: ProviderSpec, default_address: str, headers: _Headers, timeout_
 
 PROVIDERS: Final[Mapping[str, Builder]] = {
     provider_spec.NODE_METRIC: lambda _spec, context: node_metric.NodeMetricProvider(
-        context.reports, context.nodes, context.resources, context.oldest_seconds
+        context.reports, context.nodes, context.resources
     ),
     provider_spec.METRICS_SERVER: _metrics_server,
     provider_spec.PROMETHEUS: _prometheus,

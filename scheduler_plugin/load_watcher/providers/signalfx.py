@@ -5,13 +5,21 @@ No test server exists: the tests use recorded responses.
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from component_base.http_client import Reach
+from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider, provider_spec
-from scheduler_plugin.load_watcher.providers.provider import Fetched, HostFilter, HttpProvider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import (
+    Fetched,
+    HostFilter,
+    HttpProvider,
+    ProviderFailed,
+    ReadKnownNodes,
+)
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Statistic, Window
 
 DEFAULT_ADDRESS: Final = "https://api.signalfx.com"
@@ -28,9 +36,9 @@ class SignalFxProvider(HttpProvider):
     name = provider_spec.SIGNALFX
     has_deviation = False
 
-    def __init__(self, reach: Reach, hosts: HostFilter) -> None:
+    def __init__(self, reach: Reach, hosts: HostFilter, nodes: ReadKnownNodes = dict) -> None:
         super().__init__(reach)
-        self._hosts = hosts
+        self._hosts, self._nodes = hosts, nodes
 
     async def check(self) -> Sequence[str]:
         """Return a problem for each metric that has no series of the selected hosts."""
@@ -39,6 +47,7 @@ class SignalFxProvider(HttpProvider):
     async def fetch(self, window: Window) -> Fetched:
         """Return both metrics; a failed one is reported and skipped. Raises ProviderFailed if both fail."""
         by_node: dict[str, list[Metric]] = {}
+        ends: dict[str, float] = {}
         problems: list[str] = []
         failed = 0
         for metric, kind in METRICS.items():
@@ -47,17 +56,21 @@ class SignalFxProvider(HttpProvider):
                     await self._json("GET", path, params=parameters)
                     for path, parameters in requests(metric, self._hosts, window)
                 ]
-                values = values_by_host(points, series)
+                values = points_by_host(points, series, self._nodes())
             except ProviderFailed as error:
                 problems.append(str(error))
                 failed += 1
                 continue
             problems += partial_problems(metric, points, series)
-            for host, value in values.items():
-                by_node.setdefault(host, []).append(Metric(metric, kind, Statistic.AVG, "", value))
+            for host, of_host in values.items():
+                by_node.setdefault(host, []).append(Metric(metric, kind, Statistic.AVG, "", _mean(of_host)))
+                ends[host] = min(ends.get(host, math.inf), max(at for at, _value in of_host) / 1000.0)
         if failed == len(METRICS):
             raise ProviderFailed(problems[0])
-        return Fetched({name: NodeMetrics(metrics) for name, metrics in by_node.items()}, problems)
+        nodes = {
+            name: NodeMetrics(metrics, window=records.up_to(window, ends[name])) for name, metrics in by_node.items()
+        }
+        return Fetched(nodes, problems)
 
     async def is_healthy(self) -> bool:
         """Return whether the token may read the CPU metric's series."""
@@ -118,24 +131,36 @@ def partial_problems(metric: str, points: Mapping[str, Any], series: Mapping[str
 
 
 def values_by_host(points: Any, series: Any) -> dict[str, float]:
-    """Return the mean of each series by its host; a series without points or host is skipped. Raises ProviderFailed."""
+    """Return the mean of each series by its host. Raises ProviderFailed."""
+    return {host: _mean(of_host) for host, of_host in points_by_host(points, series).items()}
+
+
+def points_by_host(points: Any, series: Any, nodes: Collection[str] = ()) -> dict[str, Sequence[tuple[float, float]]]:
+    """Return times in milliseconds and values of each series by its host.
+
+    A series without points or host is skipped. Raises ProviderFailed.
+    """
     try:
         host_of = {item["id"]: item["dimensions"].get("host") for item in series["results"]}
         if points.get("errors") and not points.get("data"):
             raise ProviderFailed(f"SignalFx returned errors and no data: {points['errors']}")
-        means = {}
+        by_host: dict[str, Sequence[tuple[float, float]]] = {}
         for identity, samples in (points["data"] or {}).items():
             host, values = host_of.get(identity), _values(samples)
             if isinstance(host, str) and provider.node_name(host) and values:
-                means[provider.node_name(host)] = statistics.fmean(values)
+                by_host[provider.node_name(host, nodes)] = values
     except (KeyError, TypeError, AttributeError) as error:
         raise ProviderFailed(f"the response is not a SignalFx response ({error!r})") from error
-    return means
+    return by_host
 
 
-def _values(points: Sequence[Any]) -> list[float]:
+def _values(points: Sequence[Any]) -> list[tuple[float, float]]:
     return [
-        float(point[1])
+        (float(point[0]) if isinstance(point[0], int | float) else 0.0, float(point[1]))
         for point in points or ()
         if isinstance(point, list) and len(point) > 1 and isinstance(point[1], int | float)
     ]
+
+
+def _mean(points: Sequence[tuple[float, float]]) -> float:
+    return statistics.fmean(value for _at, value in points)

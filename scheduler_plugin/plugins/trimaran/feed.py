@@ -22,7 +22,7 @@ from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.load_watcher.providers import provider, registry
 from scheduler_plugin.load_watcher.providers.provider import KnownNode
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
-from scheduler_plugin.load_watcher.records import Windows
+from scheduler_plugin.load_watcher.records import BOUNDED, Windows
 from scheduler_plugin.load_watcher.watcher import Refreshed, Watcher, WatcherMetrics
 from scheduler_plugin.plugins.trimaran.measured_plugin import MeasuredPlugin
 from scheduler_plugin.plugins.trimaran.measurements import Measurements
@@ -85,6 +85,7 @@ class MeasurementFeed:
             api=api,
             resources=self.cluster.resources,
             oldest_seconds=self.measurements.oldest_seconds,
+            types=BOUNDED,
         )
         providers = [registry.build(spec, context) for spec in self.specs]
         counted = WatcherMetrics(into, [provider.name for provider in providers], self._windows, self.clock)

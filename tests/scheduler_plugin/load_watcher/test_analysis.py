@@ -76,14 +76,6 @@ def test_a_node_with_changing_or_zero_values_is_not_frozen() -> None:
     assert not analyse(idle, unchanged_seconds={"n": 3600.0}).anomalies
 
 
-def test_g4_drops_a_node_from_longer_windows_if_the_last_five_minutes_lack_it() -> None:
-    both = {name: NodeMetrics([cpu(20.0)]) for name in ("reporting", "silent")}
-    analysed = analyse(both, recent={"reporting"})
-    assert analysed.nodes.keys() == {"reporting"}
-    assert [(anomaly.kind, anomaly.node) for anomaly in analysed.anomalies] == [(AnomalyKind.SILENT, "silent")]
-    assert analyse(both, recent=None).nodes.keys() == both.keys()
-
-
 @pytest.mark.parametrize(
     ("long", "short", "is_possible"), [(30, 90, True), (19, 90, False), (80, 0, False), (70, 0, True)]
 )

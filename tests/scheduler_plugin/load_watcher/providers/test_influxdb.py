@@ -8,6 +8,7 @@ from component_base.http_client import Reach
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import influxdb
 from scheduler_plugin.load_watcher.providers.provider import KnownNode, ProviderFailed
+from scheduler_plugin.load_watcher.records import Window
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer
 
@@ -21,6 +22,10 @@ ROWS = (
     "\r\n"
     ",result,table,_value,_field,node\r\n"
     ",STD,0,0.2,cpu_cores,n1\r\n"
+    "\r\n"
+    ",result,table,_time,_value,_field,node\r\n"
+    ",LAST,0,2023-11-14T22:12:40Z,1.4,cpu_cores,n1\r\n"
+    ",LAST,1,2023-11-14T22:12:50Z,260,memory_bytes,n1\r\n"
 )
 
 
@@ -29,7 +34,7 @@ def provider(address: str) -> influxdb.InfluxDbProvider:
     return influxdb.InfluxDbProvider(reach, "koord", "history", lambda: NODES)
 
 
-async def test_returns_mean_and_deviation_in_percent_of_capacity() -> None:
+async def test_returns_mean_and_deviation_in_percent_of_capacity_up_to_the_last_point() -> None:
     with metrics_source.answering(lambda _asked: Answer(ROWS.encode())) as source:
         client = provider(source.address)
         fetched = await client.fetch(WINDOW)
@@ -40,6 +45,7 @@ async def test_returns_mean_and_deviation_in_percent_of_capacity() -> None:
         ("CPU", "STD", 5.0),
     ]
     assert fetched.nodes.keys() == {"n1"}
+    assert fetched.nodes["n1"].window == Window("5m", WINDOW.start, WINDOW.end - 40)
     (asked,) = source.asked
     assert (asked.path, asked.query, asked.headers["authorization"]) == ("/api/v2/query", {"org": "koord"}, "Token t")
     assert f"range(start: {WINDOW.start}, stop: {WINDOW.end})" in asked.body.decode()

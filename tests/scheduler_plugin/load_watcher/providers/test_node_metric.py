@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers.node_metric import RESOURCES, NodeMetricProvider
@@ -49,13 +48,6 @@ async def test_g14_returns_mean_and_deviation_in_percent_of_capacity_with_metada
 async def test_uses_current_usage_if_the_report_lacks_the_window() -> None:
     fetched = await provider(n=report()).fetch(records.window_ending_at("15m", AT))
     assert values(fetched) == [("CPU", "Latest", 50.0), ("Memory", "Latest", 50.0)]
-
-
-@pytest.mark.parametrize(("later", "count"), [(300, 1), (301, 0)])
-async def test_g4_ignores_a_report_older_than_five_minutes(later: int, count: int) -> None:
-    fetched = await provider(n=report()).fetch(records.window_ending_at("15m", AT + later))
-    assert len(fetched.nodes) == count
-    assert len(fetched.problems) == 1 - count
 
 
 async def test_the_window_ends_with_the_sample_of_the_report() -> None:

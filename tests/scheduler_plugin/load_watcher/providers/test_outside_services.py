@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider_spec, registry, signalfx
-from scheduler_plugin.load_watcher.providers.provider import HostFilter, Provider, ProviderFailed
+from scheduler_plugin.load_watcher.providers.provider import HostFilter, KnownNode, Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.load_watcher.records import Window
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer, Asked, Source
 
@@ -40,6 +41,30 @@ def datadog_answer(asked: Asked) -> Answer:
     return Answer(json.dumps({"data": {"type": "timeseries_response", "attributes": attributes}}).encode())
 
 
+EKS = "ip-10-0-1-5.ec2.internal"
+
+
+def eks_answer(asked: Asked) -> Answer:
+    if asked.path == "/v1/timeserieswindow":
+        return Answer(json.dumps({"data": {"a": [[100_000, 10], [990_000, 20]]}}).encode())
+    if asked.path == "/v2/metrictimeseries":
+        return Answer(json.dumps({"count": 1, "results": [{"id": "a", "dimensions": {"host": EKS}}]}).encode())
+    series = [{"group_tags": [f"host:{EKS}"], "query_index": index} for index in range(3)]
+    attributes = {"series": series, "times": [100_000, 990_000, 995_000], "values": [[1, 2, None]] * 3}
+    return Answer(json.dumps({"data": {"attributes": attributes}}).encode())
+
+
+@pytest.mark.parametrize("kind", ["SignalFx", "Datadog"])
+@pytest.mark.parametrize(("nodes", "name"), [((EKS,), EKS), (("ip-10-0-1-5",), "ip-10-0-1-5")])
+async def test_the_whole_name_of_a_host_counts_before_its_first_label(kind: str, nodes: tuple[str], name: str) -> None:
+    with metrics_source.answering(eks_answer) as source:
+        client = build(kind, source, nodes, applicationKey="app")
+        fetched = await client.fetch(WINDOW)
+        await client.close()
+    assert fetched.nodes.keys() == {name}
+    assert fetched.nodes[name].window == Window("15m", 100, 990)  # the end of the newest point
+
+
 @pytest.fixture
 def signalfx_source() -> Iterator[Source]:
     with metrics_source.answering(signalfx_answer) as source:
@@ -52,10 +77,10 @@ def datadog_source() -> Iterator[Source]:
         yield source
 
 
-def build(kind: str, source: Source, **more: str) -> Provider:
+def build(kind: str, source: Source, nodes: Sequence[str] = (), **more: str) -> Provider:
     spec = ProviderSpec.model_validate({"type": kind, "address": source.address, "token": "key", **more})
     assert provider_spec.problems(spec) == []
-    return registry.build(spec, CONTEXT)
+    return registry.build(spec, CONTEXT._replace(nodes=lambda: dict.fromkeys(nodes, KnownNode(1000, 1000))))
 
 
 async def test_signalfx_returns_the_mean_of_each_series_of_a_host(signalfx_source: Source) -> None:

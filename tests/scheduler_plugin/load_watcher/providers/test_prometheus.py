@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import parse_qs
 
 import pytest
@@ -13,7 +13,7 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import prometheus
 from scheduler_plugin.load_watcher.providers.provider import KnownNode
 from scheduler_plugin.load_watcher.providers.provider_spec import PRESETS, Query
-from scheduler_plugin.load_watcher.records import Metadata, MetricType
+from scheduler_plugin.load_watcher.records import Metadata, MetricType, Window
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer, Asked
 
@@ -47,6 +47,8 @@ async def test_queries_mean_and_deviation_of_each_series_over_the_window() -> No
         f"{method}({series}[10m])"
         for method in ("avg_over_time", "stddev_over_time")
         for series in ("cpu:ratio", "memory:ratio")
+    } | {
+        f"timestamp({series}) or max_over_time(timestamp({series})[10m:1m])" for series in ("cpu:ratio", "memory:ratio")
     }
     assert {asked.headers["authorization"] for asked in source.asked} == {"Bearer secret"}
     metrics = fetched.nodes["n1"].metrics
@@ -162,3 +164,52 @@ async def test_series_of_an_address_are_those_of_the_node_that_has_it() -> None:
             await client.close()
             assert {name: node.metrics[0].value for name, node in fetched.nodes.items()} == {"n1": 25.0, "n2": 50.0}
     assert fetched.nodes["n1"].metadata == Metadata("dc-1")
+
+
+def stored(*series: tuple[str, float, float, float], warnings: Sequence[str] = ()) -> Callable[[Asked], Answer]:
+    """Answer with series of one node: an extra label, mean, deviation and seconds since the newest sample."""
+
+    def answered(asked: Asked) -> Answer:
+        text = query_of(asked)
+        place = 1 if text.startswith("avg") else 2 if text.startswith("stddev") else 3
+        values = [(one[0], WINDOW.end - one[3] if place == 3 else one[place]) for one in series]
+        result = [
+            {"metric": {"instance": "n1:9100", "pod": pod}, "value": [WINDOW.end, str(value)]} for pod, value in values
+        ]
+        data = {"resultType": "vector", "result": result if "cpu" in text else result[::-1]}
+        return Answer(json.dumps({"status": "success", "warnings": list(warnings), "data": data}).encode())
+
+    return answered
+
+
+OLD, NEW = ("old", 0.2, 0.05, 240.0), ("new", 0.9, 0.01, 10.0)
+ENDED_HOT = ("old", 0.9, 0.01, 240.0), ("new", 0.2, 0.05, 10.0)
+REPLICAS = ("a", 0.9, 0.01, 40.0), ("b", 0.2, 0.05, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("series", "mean", "deviation"), [((OLD, NEW), 90.0, 1.0), (ENDED_HOT, 20.0, 5.0), (REPLICAS, 90.0, 1.0)]
+)
+@pytest.mark.parametrize("order", [1, -1])
+async def test_of_several_series_of_a_node_one_counts_and_the_node_is_named(
+    series: tuple[tuple[str, float, float, float], ...], mean: float, deviation: float, order: int
+) -> None:
+    with metrics_source.answering(stored(*series[::order])) as source:
+        client = provider(source.address)
+        fetched = await client.fetch(WINDOW)
+        await client.close()
+    values = [(metric.type, metric.operator, metric.value) for metric in fetched.nodes["n1"].metrics]
+    assert values == [
+        (kind, operator, value) for kind in ("CPU", "Memory") for operator, value in (("AVG", mean), ("STD", deviation))
+    ]
+    (problem,) = fetched.problems
+    assert problem.startswith("CPU, Memory: several series for 'n1', want one for each node")
+
+
+async def test_the_window_of_a_node_ends_with_its_newest_sample_and_warnings_are_problems() -> None:
+    with metrics_source.answering(stored(OLD, warnings=["one store did not answer"])) as source:
+        client = provider(source.address)
+        fetched = await client.fetch(WINDOW)
+        await client.close()
+    assert fetched.nodes["n1"].window == Window("10m", WINDOW.start, WINDOW.end - 240)
+    assert fetched.problems == [f"{source.address}: one store did not answer"]

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import msgspec
 import prometheus_client
@@ -22,12 +23,15 @@ from scheduler_plugin.load_watcher.providers import registry
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from scheduler_plugin.state.node_report import NodeMetric
+from tests.fakes import metrics_source
+from tests.fakes.metrics_source import Answer
 
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 
 
-def parts(measurement_age_seconds: float = 300) -> assembly.Parts:
-    chosen = loader.parse({"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}})
+def parts(measurement_age_seconds: float = 300, **args: Any) -> assembly.Parts:
+    plugin = {"name": "TargetLoadPacking"}
+    chosen = loader.parse({"plugins": {"score": {"enabled": [plugin]}}, "pluginConfig": [plugin | {"args": args}]})
     return assembly.Parts(chosen, assumed_ttl_seconds=120, measurement_age_seconds=measurement_age_seconds)
 
 
@@ -102,6 +106,19 @@ async def test_a_file_that_cannot_be_used_costs_no_measurement(tmp_path: Path, f
     if fault == "corrupt":
         assert sizes.pop("windows.sqlite") > 1, "a new one, beside the one that is renamed"
     assert [size for size in sizes.values() if size > len("no database")] == [], "nothing could be written"
+
+
+async def test_of_a_preset_only_the_series_of_cpu_and_memory_are_asked() -> None:
+    sample = {"metric": {"instance": "hot"}, "value": [NOW, "0.2"]}
+    reply = {"status": "success", "data": {"resultType": "vector", "result": [sample]}}
+    with metrics_source.answering(lambda _asked: Answer(msgspec.json.encode(reply))) as source:
+        running = parts(metricProvider={"type": "Prometheus", "address": source.address})
+        running.cluster.node_changed(node("hot"))
+        await measured(running, prometheus_client.CollectorRegistry(), [NOW])
+    asked = {parse_qs(request.body.decode())["query"][0] for request in source.asked}
+    assert [
+        text for text in asked if "node_cpu:ratio" not in text and "node_memory_utilisation:ratio" not in text
+    ] == []
 
 
 async def test_feed_converts_reports_to_percent_and_exports_the_levels() -> None:
