@@ -79,7 +79,7 @@ the same on each node.
 """
 SKIPS_BY_MACHINE = (
     "test_console_on_loopback",
-    "test_extender_over_ipv6",
+    "test_extender_mode",
     "test_newcomer_errors",
     "test_numa_nodes",
 )

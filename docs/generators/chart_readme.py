@@ -16,7 +16,7 @@ _TEXT: Final = """
 | --- | --- | --- |
 | DaemonSet `koordlet` | measures usage, predicts the peak of Prod pods, reports a NodeMetric | `koordlet.enabled` |
 | Deployment `koord-manager` | turns the configuration and the NodeMetrics into Mid resources | `manager.enabled` |
-| Deployment `koord-scheduler` | kube-scheduler with an extender: places pods by measured load | `scheduler.enabled` |
+| Deployment `koord-scheduler` | kube-scheduler with a plugin: places pods by measured load | `scheduler.mode` |
 | Deployment `koord-admission` | sets the limits of new Mid pods before Kubernetes 1.36 | `admission.mode` |
 | Deployment `koord-extender` | serves other kube-schedulers | `extenderService.enabled` |
 | Deployment `koord-load-watcher` | serves the utilization of the nodes | `loadWatcher.enabled` |

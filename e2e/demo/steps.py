@@ -73,7 +73,7 @@ STEPS: Final = (
     ),
     Step(
         "Install",
-        "One chart: an agent on every node, the manager, and a scheduler with an extender. Colocation is off until you "
+        "One chart: an agent on every node, the manager, and a scheduler with a plugin. Colocation is off until you "
         "switch it on.",
         120,
         (

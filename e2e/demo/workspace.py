@@ -40,7 +40,7 @@ _IMAGES = {
     "koordlet": "koordlet",
     "manager": "manager",
     "scheduler.plugin": "scheduler-plugin",
-    "scheduler": "kube-scheduler",
+    "scheduler": "koord-scheduler",
 }
 
 

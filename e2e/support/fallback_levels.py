@@ -29,7 +29,7 @@ class FallbackLevel(enum.IntEnum):
 
 def counts(scheduler: HostScheduler) -> dict[FallbackLevel, int]:
     """Return the number of nodes on each level of CPU; empty before the first fetch from the providers."""
-    families = text_string_to_metric_families(scheduler.extender_page("/metrics"))
+    families = text_string_to_metric_families(scheduler.plugin_page("/metrics"))
     samples = [sample for family in families if family.name == METRIC for sample in family.samples]
     of_cpu = [sample for sample in samples if sample.labels["resource"] == "cpu"]
     return {FallbackLevel[sample.labels[LABEL].upper()]: int(sample.value) for sample in of_cpu}
@@ -37,6 +37,6 @@ def counts(scheduler: HostScheduler) -> dict[FallbackLevel, int]:
 
 def decided_by(scheduler: HostScheduler, plugin: str, pod: str, nodes: Iterable[str]) -> dict[str, FallbackLevel]:
     """Return the levels of CPU of these nodes in the newest decision on a pod (namespace/name)."""
-    newest = json.loads(scheduler.extender_page(f"/debug/pods/{pod}"))["decisions"][0]
+    newest = json.loads(scheduler.plugin_page(f"/debug/pods/{pod}"))["decisions"][0]
     levels = {each["node"]: FallbackLevel(each["inputs"][plugin][KEY]["cpu"]) for each in newest["nodes"]}
     return {name: levels[name] for name in nodes}

@@ -1,4 +1,4 @@
-"""Schedulers of one case: the real kube-scheduler and the suite's extender, as processes of this machine.
+"""Schedulers of one case: the real kube-scheduler with the plugin, and Python, as processes of this machine.
 
 Each schedules the pods that name it, in parallel with the installed one, and is configured by the chart from values as
 users write them. A case can run several configurations at once, and can kill, freeze and restart the processes.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import ssl
 import sys
 import urllib.request
@@ -17,12 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.support import waiting
-from e2e.support.installation import CHART, RELEASE
+from e2e.support.installation import CHART, PATIENT_MILLISECONDS, RELEASE
 from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster import content_cache, go_binaries, health
 from tools.localcluster.access import Cluster
@@ -30,85 +28,64 @@ from tools.localcluster.host import ports, processes
 from tools.localcluster.host.processes import Program
 
 FOLDER: Final = content_cache.ROOT / "case-schedulers"
-PATIENT: Final = "5s"
-"""httpTimeout where it is not the subject: long, so that a busy machine does not influence placement."""
 
 _TEMPLATE: Final = "templates/scheduler/config.yaml"
-_KUBE_SCHEDULER, _EXTENDER = "kube-scheduler", "extender"
+_KUBE_SCHEDULER, _PLUGIN = "kube-scheduler", "scheduler-plugin"
 _START_SECONDS: Final = 90.0
-_WENT_ON: Final = re.compile(r'"Skipping extender as it returned error.*? err="(.*)"$', re.MULTILINE)
-"""Errors of filter calls only: bind calls always fail, because the extender refuses to bind."""
 
 Values = Mapping[str, Any]
-"""`scheduler.plugin` of the chart's values: plugins, pluginArgs, httpTimeout."""
+"""`scheduler.plugin` of the chart's values: plugins, pluginArgs, deadlineMilliseconds."""
 
 
 class HostScheduler:
-    """One pair of processes. `address` is where kube-scheduler calls: the extender, or a proxy before it."""
+    """One pair of processes."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        name: str,
-        values: Values,
-        *,
-        address: str | None = None,
-        flags: Sequence[str] = (),
-        tls: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, cluster: Cluster, name: str, values: Values, *, flags: Sequence[str] = ()) -> None:
         self.name = name
         """What pods write into spec.schedulerName."""
         self._cluster = cluster
         self._folder = FOLDER / name
-        self._port, self._extender_port, self._http_port, self._debug_port = ports.free_ports(4)
-        self._tls = tls
-        """`tlsConfig` of kube-scheduler, where `flags` make the extender serve over TLS."""
-        self._address = address or self.extender_address
-        self._values = {"httpTimeout": PATIENT, **values}
+        self._socket = self._folder / "plugin.sock"
+        self._port, self._http_port, self._debug_port = ports.free_ports(3)
+        self._values = {"deadlineMilliseconds": PATIENT_MILLISECONDS, **values}
         self._flags = flags
 
     @property
-    def extender_address(self) -> str:
-        """Return the URL of the extender itself."""
-        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._extender_port}"
-
-    @property
     def probe_address(self) -> str:
-        """Return HOST:PORT of the extender's probes and metrics."""
+        """Return HOST:PORT of the plugin's probes and metrics."""
         return f"127.0.0.1:{self._http_port}"
 
     @property
     def debug_address(self) -> str:
-        """Return HOST:PORT of the extender's debug pages."""
+        """Return HOST:PORT of the plugin's debug pages."""
         return f"127.0.0.1:{self._debug_port}"
 
     @property
     def policy_file(self) -> Path:
-        """Return the extender's configuration file; it exists after the start."""
+        """Return the plugin's configuration file; it exists after the start."""
         return self._folder / "scheduler-plugin.yaml"
 
     def start(self) -> None:
         """Start both and wait until they are ready. Raises ClusterProblem."""
-        for leftover in (_KUBE_SCHEDULER, _EXTENDER):
+        for leftover in (_KUBE_SCHEDULER, _PLUGIN):
             processes.stop(leftover, self._folder)
             self._log(leftover).unlink(missing_ok=True)
         self._write_configuration()
-        self.start_extender(wait=False)
+        self.start_plugin(wait=False)
         program = [
-            str(go_binaries.everything() / "kube-scheduler"),
+            str(go_binaries.scheduler_with_plugin()),
             f"--config={self._folder / 'kube-scheduler.yaml'}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._port}",
             "--authorization-always-allow-paths=/healthz,/readyz,/metrics",
         ]
         processes.start(Program(_KUBE_SCHEDULER, program, {}), self._folder)
-        self.wait_extender()
+        self.wait_plugin()
         self._wait(_KUBE_SCHEDULER, f"https://127.0.0.1:{self._port}/readyz")
 
     def stop(self) -> None:
-        """End both, frozen or not."""
-        self.extender_thaws()
-        for each in (_KUBE_SCHEDULER, _EXTENDER):
+        """End both."""
+        for each in (_KUBE_SCHEDULER, _PLUGIN):
             processes.stop(each, self._folder)
 
     def _write_configuration(self) -> None:
@@ -122,83 +99,57 @@ class HostScheduler:
         document = yaml.safe_load(rendered["kube-scheduler.yaml"])
         document["clientConnection"]["kubeconfig"] = str(self._cluster.kubeconfig)
         document["leaderElection"] = {"leaderElect": False}
-        (extender,) = document["extenders"]
-        extender["urlPrefix"] = self._address
-        if self._tls:
-            extender |= {"enableHTTPS": True, "tlsConfig": dict(self._tls)}
+        (plugin,) = document["profiles"][0]["pluginConfig"]
+        plugin["args"]["socket"] = str(self._socket)
         (self._folder / "kube-scheduler.yaml").write_text(yaml.safe_dump(document))
         self.policy_file.write_text(rendered["scheduler-plugin.yaml"])
 
-    # the extender's life
+    # the life of the plugin's process
 
-    def start_extender(self, *, wait: bool = True) -> None:
+    def start_plugin(self, *, wait: bool = True) -> None:
         """Start it where the last one was, and wait until it has read the cluster."""
         program = [
             *(sys.executable, "-m", "scheduler_plugin", "run"),
             f"--config={self.policy_file}",
             f"--kubeconfig={self._cluster.kubeconfig}",
-            f"--extender-port={self._extender_port}",
+            f"--plugin-socket={self._socket}",
             *("--http-address=127.0.0.1", f"--http-port={self._http_port}"),
             f"--debug-port={self._debug_port}",
             *self._flags,
         ]
         environment = {"PYTHONPATH": str(content_cache.REPOSITORY), "OPENBLAS_NUM_THREADS": "1"}
-        processes.start(Program(_EXTENDER, program, environment), self._folder)
+        processes.start(Program(_PLUGIN, program, environment), self._folder)
         if wait:
-            self.wait_extender()
+            self.wait_plugin()
 
-    def wait_extender(self) -> None:
+    def wait_plugin(self) -> None:
         """Wait until it knows the cluster."""
-        self._wait(_EXTENDER, f"http://{self.probe_address}/readyz")
+        self._wait(_PLUGIN, f"http://{self.probe_address}/readyz")
 
-    def extender_ends(self) -> None:
-        """Send SIGTERM to the extender, and wait for its end."""
-        processes.stop(_EXTENDER, self._folder)
+    def plugin_ends(self) -> None:
+        """Send SIGTERM to the plugin's process, and wait for its end."""
+        processes.stop(_PLUGIN, self._folder)
 
-    def extender_is_killed(self) -> None:
-        """Send SIGKILL to the extender, and wait for its end."""
-        self._extender().kill()
-        waiting.until("the extender is gone", lambda: processes.find(_EXTENDER, self._folder) is None)
-
-    def extender_freezes(self) -> None:
-        """Send SIGSTOP: the kernel still accepts connections, and no process answers."""
-        self._extender().suspend()
-
-    def extender_thaws(self) -> None:
-        """Send SIGCONT to the extender, if it runs."""
-        process = processes.find(_EXTENDER, self._folder)
-        if process is not None:
-            process.resume()
-
-    def _extender(self) -> psutil.Process:
-        processes.require_alive(_EXTENDER, self._folder)
-        found = processes.find(_EXTENDER, self._folder)
+    def plugin_is_killed(self) -> None:
+        """Send SIGKILL to the plugin's process, and wait for its end."""
+        found = processes.find(_PLUGIN, self._folder)
         assert found is not None
-        return found
+        found.kill()
+        waiting.until("it is gone", lambda: processes.find(_PLUGIN, self._folder) is None)
 
     # metrics, logs and pages of both processes
 
-    def ignored_errors(self) -> list[str]:
-        """Return the errors of failed filter calls that kube-scheduler has ignored."""
-        return _WENT_ON.findall(self._log(_KUBE_SCHEDULER).read_text(errors="replace"))
-
-    def attempts(self, result: str) -> int:
-        """Return the number of scheduling attempts with a result: scheduled, unschedulable or error."""
-        return int(_sum(f"https://127.0.0.1:{self._port}/metrics", "scheduler_schedule_attempts_total", result=result))
-
-    def calls_counted(self, verb: str, outcome: str = "ok") -> int:
-        """Return the number of calls that the extender has counted."""
-        return self._of_extender("requests_total", verb=verb, outcome=outcome)
+    def unasked(self) -> int:
+        """Return the number of attempts that kube-scheduler has made without an answer."""
+        return int(_sum(f"https://127.0.0.1:{self._port}/metrics", "koord_suite_unasked_pods_total"))
 
     def held(self, kind: str) -> int:
-        """Return the number of objects of a kind in the extender's cache: nodes, pods, unconfirmed_pods ..."""
-        return self._of_extender("tracked_objects", kind=kind)
+        """Return the number of objects of a kind in the plugin's cache: nodes, pods, unconfirmed_pods ..."""
+        sample = "koord_scheduler_plugin_tracked_objects"
+        return int(_sum(f"http://{self.probe_address}/metrics", sample, kind=kind))
 
-    def _of_extender(self, name: str, **labels: str) -> int:
-        return int(_sum(f"http://{self.probe_address}/metrics", f"koord_scheduler_plugin_{name}", **labels))
-
-    def extender_page(self, path: str) -> str:
-        """Return a page of the extender: metrics, or a debug page. Raises OSError."""
+    def plugin_page(self, path: str) -> str:
+        """Return a page of the plugin: metrics, or a debug page. Raises OSError."""
         address = self.debug_address if path.startswith("/debug/") else self.probe_address
         return _page(f"http://{address}{path}")
 

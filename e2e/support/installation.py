@@ -19,6 +19,8 @@ RELEASE = "koord-suite"
 CRD = "nodemetrics.slo.koordinator.sh"
 CHART = Path(__file__).resolve().parents[2] / "charts" / "koord-suite"
 HELM_SECONDS = 240
+PATIENT_MILLISECONDS = 2000
+"""Longest wait of kube-scheduler for an answer: a busy machine does not influence placement."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,12 @@ class Suite:
             },
             "manager": {"image": self._image("manager")},
             "scheduler": {
-                "image": self._image("kube-scheduler"),
+                "image": self._image("koord-scheduler"),
                 "replicas": 1,
-                "plugin": {"image": self._image("scheduler-plugin")},
+                "plugin": {
+                    "image": self._image("scheduler-plugin"),
+                    "deadlineMilliseconds": PATIENT_MILLISECONDS,
+                },
             },
         }
 
@@ -70,8 +75,8 @@ class Suite:
         """Install or upgrade, and wait until the suite is ready. Raises ClusterProblem."""
         self._helm("upgrade", "--install", "--create-namespace", "--values=-", *flags, stdin=json.dumps(self.values()))
 
-    def switch_extender(self, *, on: bool) -> None:
-        """Enable the extender, or let kube-scheduler place pods like the default scheduler."""
+    def switch_plugin(self, *, on: bool) -> None:
+        """Enable the scheduler plugin, or let kube-scheduler place pods like the default scheduler."""
         self._helm("upgrade", "--reuse-values", f"--set=scheduler.plugin.enabled={str(on).lower()}")
 
     def _helm(self, verb: str, *flags: str, stdin: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The real kube-scheduler and the extender over a control plane of their own, with nodes that are plain objects.
+"""The real kube-scheduler and the scheduler plugin over a control plane of their own; nodes are plain objects.
 
 There is no kubelet and no controller: usage is what a case writes into NodeMetrics, nothing changes by itself, and an
 evicted pod is gone at once. Both programs run with what the chart renders.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime as dt
-import json
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.support import chart_rendering
 from e2e.support.host_components import CRD_FILE
+from e2e.support.installation import PATIENT_MILLISECONDS
 from e2e.support.names import SUITE_NAMESPACE
 from tools.localcluster import control_plane, go_binaries, standalone_control_plane
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, RequestError
@@ -28,6 +28,8 @@ from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane, Running
 
 SCHEDULER: Final = "koord-scheduler"
+PLUGIN: Final = "scheduler-plugin"
+"""Name of the process."""
 PODS: Final = "/api/v1/namespaces/default/pods"
 CORES: Final = 100
 _NOT_FOUND: Final = 404
@@ -44,49 +46,48 @@ class Placed(NamedTuple):
 
 
 class LoneScheduler:
-    """Nodes, pods, kube-scheduler and the extender of one case."""
+    """Nodes, pods, kube-scheduler and the scheduler plugin of one case."""
 
-    def __init__(self, plane: ControlPlane, values: Mapping[str, Any], *, inside: bool = False) -> None:
-        """Prepare them; `inside`: with the plugin KoordSuite in kube-scheduler, in place of the extender."""
+    def __init__(self, plane: ControlPlane, values: Mapping[str, Any]) -> None:
+        """Prepare them with `scheduler`'s values of the chart."""
         self.plane = plane
-        self._inside = inside
+        self._inside = values.get("mode", "plugin") == "plugin"
         self._socket = plane.places.state / "plugin.sock"
         self.api: Connection = plane.connect()
         self._values = values
         self.extender_port, self.http_port = ports.free_ports(2)
+        self._sidecar = f"--plugin-socket={self._socket}" if self._inside else f"--extender-port={self.extender_port}"
 
     # programs
 
-    def start(self, *, with_extender: bool = True) -> None:
+    def start(self) -> None:
         """Start both programs with what the chart renders for the version of kube-scheduler."""
-        if with_extender:
-            self.start_extender()
+        self.start_plugin()
         self.start_kube_scheduler()
 
-    def start_extender(self, *flags: str) -> Running:
-        """Start the extender as a sidecar, or with other flags, and wait until it has read the cluster."""
+    def start_plugin(self, *flags: str) -> Running:
+        """Start the scheduler plugin as a sidecar, or with other flags, and wait until it has read the cluster."""
         policies = self.plane.places.state / "scheduler-plugin.yaml"
-        policies.write_text(self._rendered()["ConfigMap"]["data"]["scheduler-plugin.yaml"])
+        policies.write_text(self._rendered()["scheduler-plugin.yaml"])
         self.plane.start_python(
-            "extender",
+            PLUGIN,
             *("-m", "scheduler_plugin", "run", f"--config={policies}", f"--kubeconfig={self.plane.kubeconfig}"),
             *("--http-address=127.0.0.1", f"--http-port={self.http_port}", "--debug-port=0"),
-            *(flags or [f"--extender-port={self.extender_port}"]),
-            *([f"--plugin-socket={self._socket}"] if self._inside else ()),
+            *(flags or (self._sidecar,)),
             OPENBLAS_NUM_THREADS="1",
         )
-        extender = self.plane.process("extender")
-        self.plane.wait_for_page(extender, self.http_port, "/startupz" if self._inside else "/readyz")
-        return extender
+        process = self.plane.process(PLUGIN)
+        self.plane.wait_for_page(process, self.http_port, "/startupz" if self._inside else "/readyz")
+        return process
 
     def start_kube_scheduler(self, *, url: str = "", tls: Mapping[str, str] | None = None) -> None:
-        """Start kube-scheduler; it calls the extender at the sidecar's address, or at another one."""
-        rendered = self._rendered()
-        document = yaml.safe_load(rendered["ConfigMap"]["data"]["kube-scheduler.yaml"])
+        """Start kube-scheduler; in mode extender it calls the sidecar's address, or another one."""
+        document = yaml.safe_load(self._rendered()["kube-scheduler.yaml"])
         document["clientConnection"]["kubeconfig"] = str(self.plane.kubeconfig)
         document["leaderElection"] = {"leaderElect": False}
         if self._inside:
-            _with_plugin(document, self._socket)
+            (plugin,) = document["profiles"][0]["pluginConfig"]
+            plugin["args"] = {"socket": str(self._socket), "deadlineMilliseconds": PATIENT_MILLISECONDS}
         else:
             (extender,) = document["extenders"]
             extender["urlPrefix"] = url or f"http://127.0.0.1:{self.extender_port}"
@@ -95,21 +96,18 @@ class LoneScheduler:
                 extender |= {"enableHTTPS": True, "tlsConfig": dict(tls)}
         file = self.plane.places.state / "kube-scheduler.yaml"
         file.write_text(yaml.safe_dump(document))
-        (container,) = rendered["Deployment"]["spec"]["template"]["spec"]["containers"]
-        gates = [flag.partition("=")[2] for flag in container["args"] if flag.startswith("--feature-gates=")]
         program = control_plane.kube_scheduler(
             self.plane.places,
             self.plane.binaries,
             config=file,
             authorization_always_allow_paths="/healthz,/readyz,/livez,/metrics",
-            **({"feature_gates": ",".join(gates)} if gates else {}),
         )
         if self._inside:
             words = [str(go_binaries.scheduler_with_plugin()), *program.argv[1:]]
             program = dataclasses.replace(program, argv=words)
         control_plane.start_one(program, self.plane.places)
         if self._inside:
-            self.plane.wait_for_page(self.plane.process("extender"), self.http_port, "/readyz")
+            self.plane.wait_for_page(self.plane.process(PLUGIN), self.http_port, "/readyz")
 
     def service_flags(self, secrets: Path) -> list[str]:
         """Return the extender's flags as a Service over TLS; `secrets` has the files that the chart mounts."""
@@ -125,14 +123,9 @@ class LoneScheduler:
         flags = [flag for flag in container["args"] if flag.startswith("--extender-")]
         return [flag.replace("/etc/koord-extender-tls", str(secrets)) for flag in flags]
 
-    def _rendered(self) -> dict[str, Any]:
-        found = chart_rendering.rendered(
-            self.plane.binaries,
-            {"scheduler": self._values},
-            "scheduler/config",
-            "scheduler/deployment",
-        )
-        return {document["kind"]: document for document in found}
+    def _rendered(self) -> dict[str, str]:
+        (config,) = chart_rendering.rendered(self.plane.binaries, {"scheduler": self._values}, "scheduler/config")
+        return dict(config["data"])
 
     # nodes
 
@@ -265,19 +258,12 @@ class LoneScheduler:
         samples = _samples(self.plane.scheduler_metrics(), "scheduler_schedule_attempts_total")
         return int(sum(value for labels, value in samples if not result or labels["result"] == result))
 
-    def of_extender(self, name: str, **labels: str) -> float:
-        """Return a metric of the extender, summed over the samples with these labels."""
+    def of_plugin(self, name: str, **labels: str) -> float:
+        """Return a metric of the scheduler plugin, summed over the samples with these labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
         samples = _samples(text, f"koord_scheduler_plugin_{name}")
         return sum(value for found, value in samples if labels.items() <= found.items())
-
-    def scores(self, *nodes: str) -> dict[str, int]:
-        """Return the scores of a pod, as the extender answers kube-scheduler."""
-        pod = {"metadata": {"name": "asked", "namespace": "default", "uid": "asked"}, "spec": {"containers": []}}
-        body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.extender_port}/prioritize", body, timeout=10) as answer:
-            return {each["Host"]: each["Score"] for each in json.loads(answer.read())}
 
     @staticmethod
     def until(what: str, condition: Callable[[], object], within_seconds: float = _DEADLINE_SECONDS) -> None:
@@ -290,27 +276,13 @@ class LoneScheduler:
 
 
 @contextlib.contextmanager
-def running(
-    values: Mapping[str, Any] | None = None, *, audited: bool = False, inside: bool = False
-) -> Iterator[LoneScheduler]:
+def running(values: Mapping[str, Any] | None = None, *, audited: bool = False) -> Iterator[LoneScheduler]:
     """Start a control plane with the CRD; the case adds nodes and starts the programs. `values` are `scheduler`'s."""
     with standalone_control_plane.running(audited=audited) as plane:
         plane.install(CRD_FILE, SUITE_NAMESPACE)
-        lone = LoneScheduler(plane, values or {}, inside=inside)
+        lone = LoneScheduler(plane, values or {})
         with contextlib.closing(lone.api):
             yield lone
-
-
-def _with_plugin(document: dict[str, Any], socket: Path) -> None:
-    """Replace the extender of a KubeSchedulerConfiguration by the plugin."""
-    (extender,) = document.pop("extenders")
-    (profile,) = document["profiles"]
-    several = profile["plugins"]["multiPoint"]["enabled"]
-    for plugin in several:
-        plugin["weight"] //= 10
-    several.append({"name": "KoordSuite", "weight": extender["weight"]})
-    args = {"socket": str(socket), "deadlineMilliseconds": 2000}  # a busy machine does not influence placement
-    profile["pluginConfig"] = [{"name": "KoordSuite", "args": args}]
 
 
 def _named(*nodes: str) -> dict[str, Any]:

@@ -23,7 +23,6 @@ LIMITED = {
     "koord-suite-koordlet": {"koordlet"},
     "koord-suite-manager-nodes": {"koord-manager", "koord-suite-uninstall"},
     "koord-suite-manager-config": {"koord-manager", "koord-suite-uninstall"},
-    "koord-suite-extender": {"koord-scheduler"},
 }
 
 
@@ -161,9 +160,9 @@ def mid_schedulers(*values):
         (["admissionPolicies.midSchedulers={koord-scheduler}"], ["koord-scheduler"]),
         (["admissionPolicies.midSchedulers={*}"], None),
         (["admissionPolicies.midSchedulers={volcano,*}"], None),
-        (["scheduler.enabled=false"], None),
-        (["scheduler.enabled=false", "admission.schedulerName=volcano"], None),
-        (["scheduler.enabled=false", "admissionPolicies.midSchedulers={volcano}"], ["volcano"]),
+        (["scheduler.mode=none"], None),
+        (["scheduler.mode=none", "admission.schedulerName=volcano"], None),
+        (["scheduler.mode=none", "admissionPolicies.midSchedulers={volcano}"], ["volcano"]),
         (["admissionPolicies.create=false"], None),
     ],
 )
@@ -201,7 +200,7 @@ def test_the_class_koord_mid_is_named_as_a_fix_only_where_admission_then_sets_a_
 
     assert names_the_class("admission.mode=policy")
     assert not names_the_class("admission.mode=none")
-    other = ("scheduler.enabled=false", "admissionPolicies.midSchedulers={volcano}", "admission.mode=policy")
+    other = ("scheduler.mode=none", "admissionPolicies.midSchedulers={volcano}", "admission.mode=policy")
     assert not names_the_class(*other)
     assert names_the_class(*other, "admission.schedulerName=volcano")
 
@@ -274,7 +273,7 @@ def test_the_policy_is_rendered_where_it_is_served_or_demanded(values, served, v
     [
         ([], "koord-scheduler"),
         (["scheduler.name=mine"], "mine"),
-        (["scheduler.enabled=false"], "default-scheduler"),
+        (["scheduler.mode=none"], "default-scheduler"),
         (["admission.schedulerName=volcano"], "volcano"),
         (["admission.schedulerName=default-scheduler"], "default-scheduler"),
     ],

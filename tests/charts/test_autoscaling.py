@@ -60,7 +60,7 @@ def test_the_values_of_the_chart_are_those_of_the_manager():
 
 def test_an_extender_of_its_own_has_the_same_bound():
     secrets = [f"extenderService.{each}=a" for each in ("serverCertificateSecret", "callersAuthoritySecret")]
-    on = ("extenderService.enabled=true", "scheduler.enabled=false", *secrets)
+    on = ("extenderService.enabled=true", "scheduler.mode=none", *secrets)
     found = chart.render("autoscaling=karpenter", *on).of_kind("ConfigMap").values()
     (data,) = (text for each in found if (text := (each.get("data") or {}).get("scheduler-plugin.yaml")))
     assert loader.parse(yaml.safe_load(data)).args[LoadAware.name].soft_after_seconds == 60

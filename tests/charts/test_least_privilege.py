@@ -46,12 +46,21 @@ def test_an_agent_writes_node_metric_statuses_and_nothing_else():
     }
 
 
-def test_the_extender_may_only_annotate_pods():
-    role = chart.render().of_kind("ClusterRole")["koord-suite-scheduler-plugin"]
-    writes = {resource: granted - READ for resource, granted in verbs(role).items() if granted - READ}
-    assert writes == {
-        ("", "pods", ""): {"patch"}
-    }  # of which the admission policy koord-suite-extender permits one annotation
+METRICS_SERVER = "scheduler.plugin.pluginArgs.TargetLoadPacking.metricProvider.type=KubernetesMetricsServer"
+
+
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        ((), {}),
+        (("scheduler.mode=extender",), {("", "pods", ""): READ}),
+        ((METRICS_SERVER,), {("metrics.k8s.io", "nodes", ""): {"list"}}),
+    ],
+)
+def test_the_scheduler_plugin_writes_nothing_and_reads_what_its_mode_and_its_providers_need(values, more):
+    role = chart.render(*values).of_kind("ClusterRole")["koord-suite-scheduler-plugin"]
+    always = {("", "nodes", ""): READ, ("", "namespaces", ""): {"list", "watch"}, (SLO, "nodemetrics", ""): READ}
+    assert verbs(role) == always | more
 
 
 def test_the_manager_writes_node_status_and_node_metrics_cluster_wide_and_the_rest_in_its_namespace():
@@ -240,7 +249,7 @@ def test_the_uninstallation_may_resize_pods_only_where_agents_may_and_then_does(
 
 
 def test_the_uninstallation_never_stops_a_scheduler_of_another_installation():
-    rendered = chart.render("scheduler.enabled=false")
+    rendered = chart.render("scheduler.mode=none")
     (container,) = rendered.hook_pods()["koord-suite-uninstall"]["containers"]
     assert "--deployments=koord-manager" in container["args"]
     assert "--leases=koord-manager" in container["args"]
@@ -318,8 +327,6 @@ def test_the_page_names_every_resource_that_a_token_may_read_or_write():
         for rule in role["rules"]:
             for resource in rule["resources"]:
                 assert words.get(resource, re.sub("s$", "", resource)) in text, (account, resource)
-            if rule["resources"] == ["pods"] and "patch" in rule["verbs"]:
-                assert "koord-suite-extender" in text, account
 
 
 def bound(rendered):

@@ -63,7 +63,7 @@ def test_labels_and_interval_are_values() -> None:
     [
         ("koordlet.enabled=false", "koordlet"),
         ("manager.enabled=false", "koord-manager"),
-        ("scheduler.enabled=false", "koord-scheduler"),
+        ("scheduler.mode=none", "koord-scheduler"),
         ("scheduler.plugin.enabled=false", "koord-scheduler"),
     ],
 )

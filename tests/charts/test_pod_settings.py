@@ -91,11 +91,11 @@ def test_the_name_override_changes_one_label_and_neither_names_nor_selectors():
     def without_part_of(rendered):
         return yaml.safe_dump_all(rendered.objects).replace("part-of: acme", "part-of: koord-suite")
 
-    acme = chart.render("nameOverride=acme", "scheduler.enabled=false")
+    acme = chart.render("nameOverride=acme", "scheduler.mode=none")
     assert {
         item["metadata"]["labels"]["app.kubernetes.io/part-of"] for item in acme.objects if "labels" in item["metadata"]
     } == {"acme"}
-    assert without_part_of(acme) == without_part_of(chart.render("scheduler.enabled=false"))
+    assert without_part_of(acme) == without_part_of(chart.render("scheduler.mode=none"))
 
 
 def test_an_image_without_repository_and_registry_is_refused_with_what_to_set():
@@ -121,7 +121,8 @@ def test_the_registry_precedes_a_repository_that_names_none(repository, image):
 
 def test_kube_scheduler_comes_from_its_own_registry_or_from_a_mirror():
     def image(*values):
-        return chart.render(*values).containers()["koord-scheduler/kube-scheduler"]["image"]
+        rendered = chart.render("scheduler.mode=extender", *values)
+        return rendered.containers()["koord-scheduler/kube-scheduler"]["image"]
 
     assert image().startswith("registry.k8s.io/kube-scheduler:v")
     assert image("scheduler.image.repository=kube-scheduler").startswith(f"{chart.REGISTRY}/kube-scheduler:v")

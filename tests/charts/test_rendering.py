@@ -13,6 +13,7 @@ from manager.settings import ManagerSettings
 from scheduler_plugin.config import checking, loader
 from scheduler_plugin.settings import SchedulerPluginSettings
 from tests.charts import chart
+from tools.localcluster import go_binaries
 
 pytestmark = pytest.mark.slow
 
@@ -193,16 +194,52 @@ def test_the_manager_parses_its_arguments_and_may_write_the_objects_they_name():
 
 
 def test_the_extender_parses_its_arguments_and_listens_on_the_address_kube_scheduler_calls():
-    rendered = chart.render()
+    rendered = chart.render(EXTENDER)
     container = rendered.containers()["koord-scheduler/scheduler-plugin"]
     chosen = chart.parsed_settings(container, SchedulerPluginSettings, "KOORD_SCHEDULER")
-    (extender,) = scheduler_config()["extenders"]
+    (extender,) = scheduler_config(EXTENDER)["extenders"]
     (mount,) = container["volumeMounts"]
     folder, _, file = chosen.config.rpartition("/")
     assert folder == mount["mountPath"]
     assert file in rendered.of_kind("ConfigMap")["koord-scheduler"]["data"]
     assert extender["urlPrefix"] == f"http://{chosen.extender_address}:{chosen.extender_port}"
     assert chosen.http_port == container["ports"][0]["containerPort"]
+
+
+def test_kube_scheduler_asks_the_plugin_over_a_socket_that_only_both_containers_reach():
+    rendered = chart.render("scheduler.plugin.weight=3")
+    config = scheduler_config("scheduler.plugin.weight=3")
+    (profile,) = config["profiles"]
+    assert profile["plugins"] == {"multiPoint": {"enabled": [{"name": "KoordSuite", "weight": 3}]}}
+    ((name, args),) = [(each["name"], each["args"]) for each in profile["pluginConfig"]]
+    containers = rendered.containers()
+    sidecar = containers["koord-scheduler/scheduler-plugin"]
+    chosen = chart.parsed_settings(sidecar, SchedulerPluginSettings, "KOORD_SCHEDULER")
+    assert (name, args) == ("KoordSuite", {"socket": chosen.plugin_socket, "deadlineMilliseconds": 50})
+    assert "extenders" not in config
+    folder = args["socket"].rpartition("/")[0]
+    for container in (sidecar, containers["koord-scheduler/kube-scheduler"]):
+        (mount,) = [each for each in container["volumeMounts"] if each["mountPath"] == folder]
+        assert not mount.get("readOnly")
+        assert "runAsUser" not in container["securityContext"]
+    volumes = {each["name"]: each for each in rendered.workloads()["koord-scheduler"]["volumes"]}
+    assert "emptyDir" in volumes[mount["name"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ("scheduler.enabled=true", ("scheduler.enabled", "scheduler.mode to plugin (or to extender")),
+        ("scheduler.enabled=false", ("scheduler.enabled", "scheduler.mode to none")),
+        ("scheduler.queue.maxBackoffSeconds=3", ("scheduler.queue", "remove it")),
+        ("scheduler.mode=null", ("scheduler.mode", "want plugin, extender or none")),
+        ("scheduler.image.repository=mirror.example/kube-scheduler", ("has no plugin", "scheduler.mode to extender")),
+    ],
+)
+def test_values_of_an_earlier_release_are_refused_with_the_new_ones(value, texts):
+    result = chart.run_helm("template", str(chart.FOLDER), "--set", value)
+    assert result.returncode != 0
+    assert [text for text in texts if text not in result.stderr] == []
 
 
 def test_the_extender_accepts_its_plugin_configuration():
@@ -220,8 +257,9 @@ def test_the_weight_of_a_plugin_is_a_value():
     assert loader.parse(yaml.safe_load(text)).score_weights == {"LoadAwareScheduling": 3}
 
 
-def test_check_config_reports_nothing_for_the_rendered_config_map():
-    config_map = chart.render().of_kind("ConfigMap")["koord-scheduler"]
+@pytest.mark.parametrize("mode", ["plugin", "extender"])
+def test_check_config_reports_nothing_for_the_rendered_config_map(mode):
+    config_map = chart.render(f"scheduler.mode={mode}").of_kind("ConfigMap")["koord-scheduler"]
     documents = checking.documents(yaml.safe_dump(config_map))
     findings = [checking.check_document(content) for _where, content in documents]
     assert [(finding.problems, finding.advice) for finding in findings] == [([], []), ([], [])]
@@ -230,6 +268,9 @@ def test_check_config_reports_nothing_for_the_rendered_config_map():
 def test_the_agent_runs_on_tainted_nodes():
     pod = chart.render().workloads()["koordlet"]
     assert pod["tolerations"] == [{"operator": "Exists"}]
+
+
+EXTENDER = "scheduler.mode=extender"
 
 
 def scheduler_config(*set_values):
@@ -250,15 +291,15 @@ def scheduler_config(*set_values):
 )
 def test_kube_scheduler_calls_filter_where_a_plugin_can_reject(plugins, filters):
     values = [f"scheduler.plugin.plugins.{key}={value}" for key, value in plugins.items()]
-    maps = chart.render(*values).of_kind("ConfigMap")["koord-scheduler"]["data"]
+    maps = chart.render(EXTENDER, *values).of_kind("ConfigMap")["koord-scheduler"]["data"]
     (extender,) = yaml.safe_load(maps["kube-scheduler.yaml"])["extenders"]
     verbs = {value for key, value in extender.items() if key.endswith("Verb")}
-    assert verbs == {"prioritize", "bind", *(("filter", "preempt") if filters else ())}
+    assert verbs == {"prioritize", *(("filter", "preempt") if filters else ())}
     assert bool(loader.parse(yaml.safe_load(maps["scheduler-plugin.yaml"])).filters) is filters
 
 
 def test_the_extender_counts_as_a_plugin_of_its_weight():
-    config = scheduler_config("scheduler.plugin.weight=3")
+    config = scheduler_config(EXTENDER, "scheduler.plugin.weight=3")
     (profile,) = config["profiles"]
     (extender,) = config["extenders"]
     weights = {plugin["name"]: plugin["weight"] for plugin in profile["plugins"]["multiPoint"]["enabled"]}
@@ -276,7 +317,7 @@ def test_the_extender_counts_as_a_plugin_of_its_weight():
 
 
 def test_an_unreachable_or_slow_extender_does_not_block_scheduling():
-    (extender,) = scheduler_config()["extenders"]
+    (extender,) = scheduler_config(EXTENDER)["extenders"]
     assert extender["ignorable"] is True
     assert extender["httpTimeout"] == "300ms"
     assert extender["nodeCacheCapable"] is True
@@ -295,10 +336,14 @@ def test_the_extender_is_a_sidecar_that_starts_before_kube_scheduler():
     assert "startupProbe" in sidecar
 
 
-def test_without_the_extender_no_object_refers_to_it():
-    rendered = chart.render("scheduler.plugin.enabled=false")
-    assert "initContainers" not in rendered.workloads()["koord-scheduler"]
-    assert "extenders" not in scheduler_config("scheduler.plugin.enabled=false")
+@pytest.mark.parametrize("mode", ["plugin", "extender"])
+def test_without_the_plugin_no_object_refers_to_it(mode):
+    off = ("scheduler.plugin.enabled=false", f"scheduler.mode={mode}")
+    pod, config = chart.render(*off).workloads()["koord-scheduler"], scheduler_config(*off)
+    assert "initContainers" not in pod
+    assert "KoordSuite" not in str(config)
+    assert "extenders" not in config
+    assert [volume["name"] for volume in pod["volumes"]] == ["config"]
 
 
 def test_plugin_arguments_reach_the_extender_as_a_plugin_config():
@@ -319,8 +364,20 @@ def test_a_changed_scheduler_configuration_restarts_the_pods():
 
 
 def test_kube_scheduler_has_the_version_of_the_cluster_without_its_vendor_suffix():
-    result = chart.run_helm("template", str(chart.FOLDER), "--kube-version", "v1.35.7-gke.100")
+    words = ("template", str(chart.FOLDER), "--kube-version", "v1.35.7-gke.100", "--set", EXTENDER)
+    result = chart.run_helm(*words)
     assert 'image: "registry.k8s.io/kube-scheduler:v1.35.7"' in result.stdout
+
+
+BUILDS = sorted(go_binaries.plugin_builds())
+
+
+@pytest.mark.parametrize("minor", range(34, 41))
+def test_the_newest_build_with_the_plugin_that_is_not_newer_than_the_cluster_runs(minor):
+    result = chart.run_helm("template", str(chart.FOLDER), "--kube-version", f"v1.{minor}.3-gke.100")
+    version = yaml.safe_load((chart.FOLDER / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
+    build = max(each for each in BUILDS if each <= minor)
+    assert f'image: "{chart.REGISTRY}/koord-scheduler:{version}-1.{build}"' in result.stdout
 
 
 def test_an_unsupported_kubernetes_version_is_rejected():

@@ -141,7 +141,7 @@ def test_it_reads_its_certificate_and_the_client_authority_from_the_secrets():
     assert held[chosen.extender_tls_client_ca_file] == ("scheduler-ca", "ca.crt")
 
 
-@pytest.mark.parametrize("beside", [(), ("scheduler.enabled=false",)])
+@pytest.mark.parametrize("beside", [(), ("scheduler.mode=none",)])
 def test_it_uses_the_same_plugins_and_has_the_permissions_it_needs(beside):
     rendered = chart.render(*SERVED, *beside, "scheduler.plugin.pluginArgs.LoadAwareScheduling.usageThresholds.cpu=50")
     policies = yaml.safe_load(rendered.of_kind("ConfigMap")[EXTENDER]["data"]["scheduler-plugin.yaml"])

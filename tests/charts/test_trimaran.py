@@ -45,11 +45,12 @@ def test_the_extender_keeps_its_measurements_in_a_volume_of_its_pod_if_asked_to(
 
     file, mounts, volumes = kept("scheduler.plugin.keepMeasurements=true")
     mount = mounts[file.rpartition("/")[0]]
+    assert mount["name"] == "measurements"
     assert volumes[mount["name"]] == {"emptyDir": {}}
     assert not mount.get("readOnly")
     file, mounts, volumes = kept()
     assert file is None
-    assert not any("emptyDir" in volume for volume in volumes.values())
+    assert "measurements" not in volumes
 
 
 @pytest.mark.parametrize(
@@ -96,18 +97,11 @@ def test_check_config_has_no_advice_on_spreading_where_the_chart_turned_it_off()
         assert document.result.advice == []
 
 
-def test_the_plugins_run_in_a_sidecar_of_the_stock_scheduler():
+def test_the_plugins_run_in_a_sidecar_of_the_scheduler():
     rendered = chart.render(PACKING)
-    containers = rendered.containers()
-    stock = containers["koord-scheduler/kube-scheduler"]
-    assert stock["image"].startswith("registry.k8s.io/kube-scheduler:")
-    assert stock["command"] == ["kube-scheduler"]
-    sidecar = containers["koord-scheduler/scheduler-plugin"]
+    sidecar = rendered.containers()["koord-scheduler/scheduler-plugin"]
     assert sidecar["restartPolicy"] == "Always"
     data = rendered.of_kind("ConfigMap")["koord-scheduler"]["data"]
-    (extender,) = yaml.safe_load(data["kube-scheduler.yaml"])["extenders"]
-    own = chart.parsed_settings(sidecar, SchedulerPluginSettings, "KOORD_SCHEDULER")
-    assert extender["urlPrefix"].endswith(f":{own.extender_port}")
     score = yaml.safe_load(data["scheduler-plugin.yaml"])["plugins"]["score"]
     assert "TargetLoadPacking" in [each["name"] for each in score["enabled"]]
 
@@ -116,10 +110,3 @@ def test_nothing_but_scores_is_turned_off_beside_target_load_packing():
     config = chart.render(PACKING).of_kind("ConfigMap")["koord-scheduler"]["data"]["kube-scheduler.yaml"]
     (profile,) = yaml.safe_load(config)["profiles"]
     assert {point for point, chosen in profile["plugins"].items() if chosen.get("disabled")} == {"score"}
-
-
-def test_the_extender_may_remove_no_pod():
-    roles = chart.render(PACKING).of_kind("ClusterRole")
-    rules = roles["koord-suite-scheduler-plugin"]["rules"]
-    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch", "patch"}
-    assert not any("pods/eviction" in rule["resources"] for rule in rules)

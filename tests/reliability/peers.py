@@ -20,7 +20,7 @@ _RENEWED = (
     f"{_CERTIFICATES}::test_half_replaced_files_leave_the_last_certificates_in_use",
 )
 _KOPF = "tests/manager/cache/test_kopf_thread.py"
-_EXTENDER_FAULTS = "e2e/cases/faults/test_extender_faults.py"
+_WITHOUT_PYTHON = "e2e/cases/scheduler/test_plugin_inside.py::test_without_python_only_mid_pods_wait"
 _WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
 _TOKEN_FILE = "tests/scheduler_plugin/load_watcher/providers/test_token_file.py"
 _INFORMER = "tests/scheduler_plugin/load_watcher/test_informer.py"
@@ -59,7 +59,7 @@ _LISTED_EXTENDER = (
 _ETCD = "test_etcd_that_is_killed_and_comes_back_with_its_data_is_followed_again"
 _RESTORE = "test_an_older_state_of_etcd_replaces_the_known_one"
 _FOLLOWS = "it is noticed, and every edit since is followed"
-_NOT_CALLED = "does not call the extender"
+_NOT_CALLED = "is not asked by kube-scheduler"
 
 
 def _token(took_seconds: float) -> Proof:
@@ -267,7 +267,7 @@ FAULTS: Final = (
             ),
             EXTENDER: proof(
                 "kube-scheduler places pods without it; away from the API server, nodes pass rather than none",
-                f"{_EXTENDER_FAULTS}::test_a_frozen_extender",
+                _WITHOUT_PYTHON,
                 "tests/scheduler_plugin/plugins/load_aware/test_plugin.py::test_expired_nodes_pass_while_this_process_does_not_see_the_reports",
                 _RESUMED_EXTENDER,
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
@@ -288,24 +288,12 @@ FAULTS: Final = (
         },
     ),
     Fault(
-        "slow extender",
-        "the extender answers later than httpTimeout",
+        "slow scheduler plugin",
+        "Python answers later than kube-scheduler waits",
         {
             EXTENDER: proof(
-                "pods are placed without it, and kube-scheduler calls it again",
-                f"{_EXTENDER_FAULTS}::test_a_slow_extender",
-                within=20,
-            ),
-            **dict.fromkeys((AGENT, MANAGER, LOAD_WATCHER, WEBHOOK), NotConcerned(_NOT_CALLED)),
-        },
-    ),
-    Fault(
-        "garbage from the extender",
-        "kube-scheduler gets no JSON, half of it, other types, other nodes, an error or status 500",
-        {
-            EXTENDER: proof(
-                "pods are placed without it, and kube-scheduler calls it again",
-                f"{_EXTENDER_FAULTS}::test_an_extender_that_returns_garbage",
+                "pods are placed without it, but Mid pods wait until it answers",
+                _WITHOUT_PYTHON,
                 within=20,
             ),
             **dict.fromkeys((AGENT, MANAGER, LOAD_WATCHER, WEBHOOK), NotConcerned(_NOT_CALLED)),

@@ -10,7 +10,7 @@ AGENT, MANAGER, EXTENDER = Component.AGENT, Component.MANAGER, Component.EXTENDE
 LOAD_WATCHER, WEBHOOK = Component.LOAD_WATCHER, Component.WEBHOOK
 UNINTERRUPTED, AT_ONCE = Timeless.UNINTERRUPTED, Timeless.AT_ONCE
 
-_EXTENDER_FAULTS = "e2e/cases/faults/test_extender_faults.py"
+_WITHOUT_PYTHON = "e2e/cases/scheduler/test_plugin_inside.py::test_without_python_only_mid_pods_wait"
 _WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
 _UPGRADE = "e2e/cases/chart/test_upgrade.py"
 _CHECKPOINT = "tests/koordlet/prediction/test_checkpoint.py"
@@ -46,9 +46,9 @@ FAULTS: Final = (
                 within=20,
             ),
             EXTENDER: proof(
-                "pods are placed without it, none is lost, and no node is filled as if it were empty",
-                f"{_EXTENDER_FAULTS}::test_a_dead_extender",
-                "e2e/cases/faults/test_extender_restart.py",
+                "pods are placed without it, Mid pods wait; none is lost, and no node is filled as if it were empty",
+                _WITHOUT_PYTHON,
+                "e2e/cases/faults/test_plugin_restart.py",
                 within=20,
             ),
             LOAD_WATCHER: proof(
@@ -81,8 +81,8 @@ FAULTS: Final = (
                 within=30,
             ),
             EXTENDER: proof(
-                "pods are placed without it, and it discards what it missed",
-                f"{_EXTENDER_FAULTS}::test_a_frozen_extender",
+                "pods are placed without it, but Mid pods wait until it answers",
+                _WITHOUT_PYTHON,
                 within=60,
             ),
             LOAD_WATCHER: proof(

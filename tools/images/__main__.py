@@ -2,6 +2,7 @@
 
     python -m tools.images wheels [FOLDER] [--python-version 3.12]     # for `docker build`, into dist/wheels
     python -m tools.images front-end [FOLDER]                          # for `docker build`, into dist/front-end
+    python -m tools.images kube-scheduler 1.36 [FOLDER]                # for `docker build`, into dist/kube-scheduler
     python -m tools.images build                                       # prints name, reference and archive of each
     python -m tools.images load                                        # prints name and reference of each
 
@@ -11,12 +12,13 @@ Results go to stdout, progress to stderr. The exit code is 1 after a problem, wh
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tools.images import building, front_end, loading, wheels
-from tools.localcluster import errors
+from tools.localcluster import errors, go_binaries
 
 
 def collect(arguments: argparse.Namespace) -> int:
@@ -30,6 +32,15 @@ def collect_front_end(arguments: argparse.Namespace) -> int:
     """Fill a folder with the front-end files of the console."""
     front_end.copy_into(arguments.folder)
     print(arguments.folder)
+    return 0
+
+
+def collect_scheduler(arguments: argparse.Namespace) -> int:
+    """Put kube-scheduler with the plugin, of the build for a version of Kubernetes, into a folder."""
+    folder = arguments.folder or Path("dist") / "kube-scheduler" / f"1.{arguments.minor}"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(go_binaries.scheduler_with_plugin(arguments.minor), folder)
+    print(folder)
     return 0
 
 
@@ -47,6 +58,10 @@ def load(_: argparse.Namespace) -> int:
     return 0
 
 
+def _minor(text: str) -> int:
+    return int(text.removeprefix("1."))
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     top = argparse.ArgumentParser(prog="python -m tools.images", description=__doc__.splitlines()[0])
@@ -58,6 +73,10 @@ def parser() -> argparse.ArgumentParser:
     fetching = verbs.add_parser("front-end", help="fetch the front-end files of the console")
     fetching.add_argument("folder", type=Path, nargs="?", default=Path("dist/front-end"))
     fetching.set_defaults(act=collect_front_end)
+    compiling = verbs.add_parser("kube-scheduler", help="build kube-scheduler with the plugin")
+    compiling.add_argument("minor", metavar="VERSION", type=_minor, help="of Kubernetes, such as 1.36")
+    compiling.add_argument("folder", type=Path, nargs="?")
+    compiling.set_defaults(act=collect_scheduler)
     verbs.add_parser("build", help="build all images from this checkout").set_defaults(act=build)
     verbs.add_parser("load", help="build and load all images into the cluster that is up").set_defaults(act=load)
     return top

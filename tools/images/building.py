@@ -15,7 +15,7 @@ from typing import Protocol
 
 from tools.images import debian_base, front_end, wheels
 from tools.images.definitions import Image
-from tools.localcluster import content_cache, go_binaries, progress
+from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
 from tools.localcluster.image_archives import Archive
 
@@ -50,7 +50,7 @@ class Builder(Protocol):
 
 def archive(image: Image, builder: Builder) -> Archive:
     """Return the image's archive, built on first use and after each change of its inputs."""
-    program = go_binaries.everything() / image.program if image.program else None
+    program = image.program() if image.program else None
     wheel_folder = wheels.folder(builder.python_version) if image.needs_wheels else None
     files = front_end.folder() if image.needs_front_end else None
     key = content_cache.digest(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.localcluster import content_cache
+from tools.localcluster import content_cache, go_binaries
 
 HERE = Path(__file__).parent
 REPOSITORY = content_cache.REPOSITORY
+SCHEDULER = HERE / "kube_scheduler" / "Dockerfile"
+"""Of kube-scheduler with the plugin; the context is a folder with the program."""
+WORKLOAD = HERE / "workload"
 
 
 @dataclass(frozen=True)
@@ -16,7 +20,7 @@ class Image:
     """The sources of one image.
 
     inputs: files and folders whose content determines its tag (base, wheels and program add theirs).
-    target: stage of the Dockerfile. program: the one Go binary it holds; its folder is then the build's context.
+    target: stage of the Dockerfile. program: returns the one Go binary it holds, whose folder is then the context.
     """
 
     name: str
@@ -24,7 +28,7 @@ class Image:
     context: Path
     inputs: tuple[Path, ...]
     target: str = ""
-    program: str = ""
+    program: Callable[[], Path] | None = None
     needs_base: bool = False
     needs_wheels: bool = False
     needs_front_end: bool = False
@@ -40,17 +44,13 @@ def _component(name: str, *own: str, also: tuple[Path, ...] = (), needs_front_en
     )  # fmt: skip
 
 
-def _small(name: str, folder: Path, *, needs_base: bool = False, program: str = "") -> Image:
-    return Image(name, folder / "Dockerfile", folder, (folder,), needs_base=needs_base, program=program)
-
-
 IMAGES: tuple[Image, ...] = (
     _component("koordlet", "koordlet"),
     _component("manager", "fleet", "koordctl", "manager", also=(HERE / "koordctl",)),
     _component("scheduler-plugin", "scheduler_plugin"),
     _component("koordctl", "fleet", "koordctl", "koordlet", "manager", "scheduler_plugin"),
     _component("console", "console", "fleet", "manager", "scheduler_plugin", needs_front_end=True),
-    _small("kube-scheduler", HERE / "kube_scheduler", program="kube-scheduler"),
-    _small("workload", HERE / "workload", needs_base=True),
+    Image("koord-scheduler", SCHEDULER, SCHEDULER.parent, (SCHEDULER,), program=go_binaries.scheduler_with_plugin),
+    Image("workload", WORKLOAD / "Dockerfile", WORKLOAD, (WORKLOAD,), needs_base=True),
 )
-"""The three components, koordctl, the console, kube-scheduler, and the workload of demo and tests."""
+"""The three components, koordctl, the console, the scheduler for the cluster, and the workload of demo and tests."""

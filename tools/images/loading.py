@@ -23,6 +23,7 @@ def prepare(builder: building.Builder) -> None:
     debian_packages.ensure({"mmdebstrap": building.PACKAGES["mmdebstrap"]})
     builder.base_key()
     go_binaries.everything()
+    go_binaries.scheduler_with_plugin()
     wheels.folder(builder.python_version)
     front_end.folder()
 

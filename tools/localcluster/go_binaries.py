@@ -113,16 +113,22 @@ def program_of(package: str, module: Path, kind: str, flags: str = "-s -w") -> P
     return content_cache.folder(kind, key, lambda folder: build_into([package], flags, module, folder)) / name
 
 
-def scheduler_with_plugin() -> Path:
-    """Return kube-scheduler with the plugin KoordSuite, of the newest build that is not newer than the cluster.
+def plugin_builds() -> dict[int, str]:
+    """Return the file that pins the modules of each kube-scheduler with the plugin KoordSuite, by minor version."""
+    builds = {int(file.stem.removeprefix("1.")): file.name for file in PLUGIN_MODULE.glob("1.*.mod")}
+    builds[int(kubernetes_version((PLUGIN_MODULE / "go.mod").read_text()).split(".")[1])] = "go.mod"
+    return dict(sorted(builds.items()))
+
+
+def scheduler_with_plugin(not_newer_than: int | None = None) -> Path:
+    """Return kube-scheduler with the plugin KoordSuite: the newest build up to a minor version, or to the cluster's.
 
     kube-scheduler may be one minor version older than the API server. Raises ClusterProblem.
     """
-    builds = {int(file.stem.removeprefix("1.")): file.name for file in PLUGIN_MODULE.glob("1.*.mod")}
-    builds[int(kubernetes_version((PLUGIN_MODULE / "go.mod").read_text()).split(".")[1])] = "go.mod"
-    fitting = [of_minor for of_minor in builds if of_minor <= minor()]
+    builds, newest = plugin_builds(), minor() if not_newer_than is None else not_newer_than
+    fitting = [of_minor for of_minor in builds if of_minor <= newest]
     if not fitting:
-        raise ClusterProblem(f"no build of {PLUGIN_MODULE} for Kubernetes 1.{minor()}; there are 1.{sorted(builds)}")
+        raise ClusterProblem(f"no build of {PLUGIN_MODULE} for Kubernetes 1.{newest}; there are 1.{list(builds)}")
     of_minor = max(fitting)
     module = PLUGIN_MODULE / builds[of_minor]
     flags = linker_flags(module.read_text())

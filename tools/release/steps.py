@@ -7,8 +7,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.images import definitions
+from tools.localcluster import go_binaries
+
 IMAGES = ("koordlet", "manager", "scheduler-plugin", "koordctl", "console")
 """Targets of the Dockerfile, and names of the images below the registry."""
+SCHEDULERS = tuple(f"1.{minor}" for minor in go_binaries.plugin_builds())
+"""Versions of Kubernetes for which the image koord-scheduler is built: the ends of its tags."""
 
 NO_REGISTRY = 'imageRegistry: ""'
 """Where values.yaml has no registry; a released chart names their registry instead."""
@@ -27,6 +32,11 @@ def build(registry: str, version: str, chart: Path, folder: Path) -> list[Step]:
     images = [
         Step(("docker", "build", "--target", name, "--tag", f"{registry}/{name}:{version}", ".")) for name in IMAGES
     ]
+    file = str(definitions.SCHEDULER.relative_to(definitions.REPOSITORY))
+    for of in SCHEDULERS:
+        tag, context = f"{registry}/koord-scheduler:{version}-{of}", f"dist/kube-scheduler/{of}"
+        images.append(Step((sys.executable, "-m", "tools.images", "kube-scheduler", of, context)))
+        images.append(Step(("docker", "build", "--file", file, "--tag", tag, context)))
     return [
         Step((sys.executable, "-m", "tools.images", "wheels")),
         Step((sys.executable, "-m", "tools.images", "front-end")),
@@ -39,7 +49,8 @@ def build(registry: str, version: str, chart: Path, folder: Path) -> list[Step]:
 
 def push(registry: str, version: str, folder: Path) -> list[Step]:
     """Return the commands that push images and chart and record the digests of the images."""
-    references = [f"{registry}/{name}:{version}" for name in IMAGES]
+    tags = [*(f"{name}:{version}" for name in IMAGES), *(f"koord-scheduler:{version}-{each}" for each in SCHEDULERS)]
+    references = [f"{registry}/{tag}" for tag in tags]
     digest = "{{range .RepoDigests}}{{println .}}{{end}}"
     return [
         *(Step(("docker", "push", reference)) for reference in references),

@@ -20,24 +20,25 @@ with (list $ "koordlet") or (list $ "koordlet" .podLabels).
 {{- end }}
 
 {{/*
-Image and pull policy of a container, by the name of the image and where its values are. Call with
-(list $ "koordlet" "koordlet.image").
+Image and pull policy of a container, by the name of the image and where its values are, and the tag that stands for an
+empty one, by default the version of the chart. Call with (list $ "koordlet" "koordlet.image").
 */}}
 {{- define "koord-suite.image" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $image := $root.Values -}}
 {{- range splitList "." (index . 2) -}}{{- $image = get $image . -}}{{- end -}}
 {{- $registry := $root.Values.global.imageRegistry -}}
-{{- if not (or $image.repository $registry) -}}
-{{- fail (printf "%s.repository is not set. No image of this suite is published: build and push them (docs/getting-started.md), then set global.imageRegistry to where they are, such as registry.example/koord-suite" (index . 2)) -}}
-{{- end -}}
 {{- $reference := $image.repository | default $name -}}
 {{- /* As container runtimes read it: the first part is a registry if it has a dot or a port, or is localhost. */ -}}
-{{- if and $registry (not (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $reference)) -}}
+{{- $isWhole := regexMatch "^(localhost|[^/]*[.:][^/]*)/" $reference -}}
+{{- if not (or $isWhole $image.repository $registry) -}}
+{{- fail (printf "%s.repository is not set. No image of this suite is published: build and push them (docs/getting-started.md), then set global.imageRegistry to where they are, such as registry.example/koord-suite" (index . 2)) -}}
+{{- end -}}
+{{- if and $registry (not $isWhole) -}}
 {{- $reference = printf "%s/%s" (trimSuffix "/" $registry) $reference -}}
 {{- end -}}
 {{- $tag := $image.tag -}}
 {{- if not (or $tag $image.digest) -}}
-{{- $tag = eq $name "kube-scheduler" | ternary (include "koord-suite.kubernetesTag" $root) $root.Chart.AppVersion -}}
+{{- $tag = gt (len .) 3 | ternary (last .) $root.Chart.AppVersion -}}
 {{- end -}}
 {{- with $tag -}}{{- $reference = printf "%s:%s" $reference . -}}{{- end -}}
 {{- with $image.digest -}}{{- $reference = printf "%s@%s" $reference . -}}{{- end -}}
@@ -45,9 +46,45 @@ image: {{ $reference | quote }}
 imagePullPolicy: {{ $image.pullPolicy }}
 {{- end }}
 
-{{/* Kubernetes version of the cluster in the form of kube-scheduler image tags: v1.34.4-gke.100 becomes v1.34.4. */}}
-{{- define "koord-suite.kubernetesTag" -}}
-{{ regexFind "^v[0-9]+[.][0-9]+[.][0-9]+" .Capabilities.KubeVersion.Version }}
+{{/* plugin, extender or none: where the scheduler plugin runs. Keys of earlier releases are refused by name. */}}
+{{- define "koord-suite.schedulerMode" -}}
+{{- $scheduler := .Values.scheduler -}}
+{{- $upgrade := "in your values. With --reuse-values, which brings old keys back, use --reset-then-reuse-values instead" -}}
+{{- if hasKey $scheduler "enabled" -}}
+{{- $new := ternary "plugin (or to extender, for an unmodified kube-scheduler as before)" "none" (ne (toString $scheduler.enabled) "false") -}}
+{{- fail (printf "scheduler.enabled is replaced by scheduler.mode: remove scheduler.enabled (%v) and set scheduler.mode to %s %s" $scheduler.enabled $new $upgrade) -}}
+{{- end -}}
+{{- if hasKey $scheduler "queue" -}}
+{{- fail (printf "scheduler.queue is gone, because refused pods are woken when a node passes: remove it %s" $upgrade) -}}
+{{- end -}}
+{{- required "scheduler.mode is not set: want plugin, extender or none" $scheduler.mode -}}
+{{- end }}
+
+{{/* Non-empty if the chart installs a scheduler. */}}
+{{- define "koord-suite.hasScheduler" -}}
+{{- if ne (include "koord-suite.schedulerMode" .) "none" -}}yes{{- end -}}
+{{- end }}
+
+{{/*
+Image of kube-scheduler: koord-scheduler has the plugin compiled in, and is built for some minor versions of Kubernetes.
+The newest one that is not newer than the cluster runs, which may be one minor older.
+*/}}
+{{- define "koord-suite.schedulerImage" -}}
+{{- $version := semver .Capabilities.KubeVersion.Version -}}
+{{- if eq (include "koord-suite.schedulerMode" .) "extender" -}}
+{{- $tag := printf "v%d.%d.%d" $version.Major $version.Minor $version.Patch -}}
+{{- include "koord-suite.image" (list . "registry.k8s.io/kube-scheduler" "scheduler.image" $tag) -}}
+{{- else -}}
+{{- $build := 0 -}}
+{{- range list 34 36 -}}
+{{- if le . (int $version.Minor) -}}{{- $build = . -}}{{- end -}}
+{{- end -}}
+{{- if eq (base .Values.scheduler.image.repository) "kube-scheduler" -}}
+{{- fail (printf "scheduler.image.repository is %s, which has no plugin: name a copy of koord-scheduler, or set scheduler.mode to extender" .Values.scheduler.image.repository) -}}
+{{- end -}}
+{{- $tag := printf "%s-1.%d" .Chart.AppVersion $build -}}
+{{- include "koord-suite.image" (list . "koord-scheduler" "scheduler.image" $tag) -}}
+{{- end -}}
 {{- end }}
 
 {{/* Flags that all programs of the suite share. */}}
@@ -310,7 +347,7 @@ elsewhere it cannot see Koordinator's webhook either. Every cluster has the name
 
 {{/* Scheduler of Mid pods that name none. */}}
 {{- define "koord-suite.midScheduler" -}}
-{{- .Values.admission.schedulerName | default (ternary .Values.scheduler.name "default-scheduler" .Values.scheduler.enabled) -}}
+{{- .Values.admission.schedulerName | default (ternary .Values.scheduler.name "default-scheduler" (ne (include "koord-suite.schedulerMode" .) "none")) -}}
 {{- end }}
 
 {{/*
@@ -319,7 +356,7 @@ installs none and none is listed.
 */}}
 {{- define "koord-suite.midSchedulers" -}}
 {{- $listed := default list .Values.admissionPolicies.midSchedulers -}}
-{{- $own := ternary (list .Values.scheduler.name) list .Values.scheduler.enabled -}}
+{{- $own := ternary (list .Values.scheduler.name) list (ne (include "koord-suite.schedulerMode" .) "none") -}}
 {{- if and (concat $own $listed) (not (has "*" $listed)) -}}
 {{- concat $own (compact (list .Values.admission.schedulerName)) $listed | uniq | toJson -}}
 {{- end -}}

@@ -7,12 +7,12 @@ the name of the value that leaves it to its owner. Without a cluster (helm templ
 {{- $values := .Values -}}
 {{- $found := list -}}
 {{- range list
-  (list $values.koordlet.enabled "apps/v1" "DaemonSet" $release.Namespace "koordlet" "koordlet.enabled")
-  (list $values.manager.enabled "apps/v1" "Deployment" $release.Namespace "koord-manager" "manager.enabled")
-  (list $values.scheduler.enabled "apps/v1" "Deployment" $release.Namespace "koord-scheduler" "scheduler.enabled")
-  (list $values.sloControllerConfig.create "v1" "ConfigMap" $release.Namespace $values.sloControllerConfig.name "sloControllerConfig.create")
-  (list $values.crds.install "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "nodemetrics.slo.koordinator.sh" "crds.install")
-  (list $values.priorityClasses.create "scheduling.k8s.io/v1" "PriorityClass" "" "koord-prod" "priorityClasses.create")
+  (list $values.koordlet.enabled "apps/v1" "DaemonSet" $release.Namespace "koordlet" "koordlet.enabled=false")
+  (list $values.manager.enabled "apps/v1" "Deployment" $release.Namespace "koord-manager" "manager.enabled=false")
+  (list (ne (include "koord-suite.schedulerMode" .) "none") "apps/v1" "Deployment" $release.Namespace "koord-scheduler" "scheduler.mode=none")
+  (list $values.sloControllerConfig.create "v1" "ConfigMap" $release.Namespace $values.sloControllerConfig.name "sloControllerConfig.create=false")
+  (list $values.crds.install "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "nodemetrics.slo.koordinator.sh" "crds.install=false")
+  (list $values.priorityClasses.create "scheduling.k8s.io/v1" "PriorityClass" "" "koord-prod" "priorityClasses.create=false")
 -}}
 {{- $kind := index . 2 -}}{{- $name := index . 4 -}}{{- $value := index . 5 -}}
 {{- if index . 0 -}}
@@ -20,7 +20,7 @@ the name of the value that leaves it to its owner. Without a cluster (helm templ
 {{- $owner := dig "annotations" "meta.helm.sh/release-name" "" .metadata -}}
 {{- $place := dig "annotations" "meta.helm.sh/release-namespace" $release.Namespace .metadata -}}
 {{- if and $owner (or (ne $owner $release.Name) (ne $place $release.Namespace)) -}}
-{{- $found = append $found (printf "%s %s is of the release %s in %s: set %s=false" $kind $name $owner $place $value) -}}
+{{- $found = append $found (printf "%s %s is of the release %s in %s: set %s" $kind $name $owner $place $value) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -17,7 +17,6 @@ from e2e.support.installation import Suite
 from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
-RETRY_SCHEDULING = "koordinator.sh/retry-scheduling"
 EVICTION_ANNOTATION = "koordinator.sh/mid-eviction"
 PREFIX = f"system:serviceaccount:{SUITE_NAMESPACE}:"
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}
@@ -27,8 +26,8 @@ WRITTEN_BY = {
         *("nodes/status", "nodemetrics", "events", "leases", "configmaps"),
         *("selfsubjectaccessreviews", "pods/eviction"),
     },
-    "koord-scheduler": {"leases", "events", "pods", "pods/binding", "pods/status"},
-    "koord-extender": {"pods"},
+    "koord-scheduler": {"leases", "events", "pods/binding", "pods/status"},
+    "koord-extender": set(),
     "koord-load-watcher": set(),
     "koord-suite-test": set(),
     "koord-suite-restore-limits": {"pods/resize", "events"},
@@ -93,15 +92,6 @@ def test_each_writes_only_its_own_objects(requests: list[dict[str, Any]]) -> Non
     for event in requests:
         if event["verb"] in WRITES:
             assert _target(event) in WRITTEN_BY[_account(event)], f"{_account(event)} {event['verb']} {_target(event)}"
-
-
-def test_the_extender_writes_one_annotation_of_pods(requests: list[dict[str, Any]]) -> None:
-    for event in requests:
-        if _target(event) == "pods" and event["verb"] in WRITES:
-            assert event["verb"] == "patch"
-            assert set(event["requestObject"]) == {"metadata"}
-            assert set(event["requestObject"]["metadata"]) == {"uid", "annotations"}
-            assert set(event["requestObject"]["metadata"]["annotations"]) == {RETRY_SCHEDULING}
 
 
 def test_the_manager_writes_only_its_keys_and_its_annotation_on_nodes(requests: list[dict[str, Any]]) -> None:

@@ -76,7 +76,7 @@ def waiting_pod(scheduling: SchedulingHelper, nodes: dict[str, str], scheduler: 
 
 def _newest(scheduler: HostScheduler, pod: str) -> dict[str, Any]:
     """Return the last decision on the pod's page, with its nodes by name."""
-    decision = json.loads(scheduler.extender_page(f"/debug/pods/{pod}"))["decisions"][0]
+    decision = json.loads(scheduler.plugin_page(f"/debug/pods/{pod}"))["decisions"][0]
     return {**decision, "nodes": {node["node"]: node for node in decision["nodes"]}}
 
 
@@ -154,7 +154,7 @@ def test_a_pod_without_a_decision_gets_a_clear_answer(
         pod = f"{scheduling.namespace}/{scheduling.submit('of-another', 'default-scheduler', [nodes[HOT]])}"
         scheduling.bound(["of-another"])
     with pytest.raises(urllib.error.HTTPError) as refused:
-        scheduler.extender_page(f"/debug/pods/{pod}")
+        scheduler.plugin_page(f"/debug/pods/{pod}")
     with refused.value as answer:
         assert (answer.code, pod in answer.read().decode()) == (NOT_FOUND, True)
     output = _explained(cluster, pod)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import lone_scheduler
-from e2e.support.lone_scheduler import PODS, SCHEDULER, LoneScheduler
+from e2e.support.lone_scheduler import PLUGIN, PODS, SCHEDULER, LoneScheduler
 from e2e.support.names import MID_CPU, MID_MEMORY
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(1200)  # the first build takes minutes
 
 @pytest.fixture(scope="module")
 def lone() -> Iterator[LoneScheduler]:
-    with lone_scheduler.running(inside=True) as lone:
+    with lone_scheduler.running() as lone:
         for index in range(NODES_OF_CASES):
             lone.add_node(f"n{index}", used_percent=HOT_PERCENT)
         lone.start()
@@ -76,7 +76,7 @@ def test_a_refused_pod_is_bound_soon_after_its_node_cooled(lone: LoneScheduler) 
 def test_refused_pods_are_tried_as_often_as_there_is_room(lone: LoneScheduler) -> None:
     for index in range(REFUSED):
         lone.create_pod(f"many-{index}")
-    lone.until("all are refused", lambda: lone.of_extender("refused_pods") == REFUSED)
+    lone.until("all are refused", lambda: lone.of_plugin("refused_pods") == REFUSED)
     attempts = lone.attempts()
     before = time.time()
     lone.report("n3", COOL_PERCENT)
@@ -156,7 +156,7 @@ def test_without_python_only_mid_pods_wait(lone: LoneScheduler, how: str) -> Non
     offer_mid(lone, "n1", cores=12)
     lone.create_pod("hot-node-only", nodes=["n2"])
     refusal(lone, "hot-node-only")
-    process = lone.plane.process("extender").process
+    process = lone.plane.process(PLUGIN).process
     if how == "killed":
         process.kill()
         process.wait(10)
@@ -172,7 +172,7 @@ def test_without_python_only_mid_pods_wait(lone: LoneScheduler, how: str) -> Non
     lone.wait_bound("hot-node-only")
     before = time.time()
     if how == "killed":
-        lone.start_extender()
+        lone.start_plugin()
     else:
         process.resume()
     print(f"{how}: the Mid pod is bound {lone.wait_bound('mid') - before:.2f} s after Python came back")

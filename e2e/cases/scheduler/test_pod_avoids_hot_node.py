@@ -64,13 +64,13 @@ def test_a_pod_without_a_choice_waits_until_the_extender_is_disabled(
     cluster_client.create("Pod", _pod(suite, "only-there", [hot]), namespace)
     assert CPU_REASON in _refusal(cluster_client, "only-there", namespace)
     assert _node_of(cluster_client, "only-there", namespace) is None
-    suite.switch_extender(on=False)
+    suite.switch_plugin(on=False)
     try:
         waiting.until(
             "the same pod is bound", lambda: _node_of(cluster_client, "only-there", namespace), lambda seen: seen == hot
         )
     finally:
-        suite.switch_extender(on=True)
+        suite.switch_plugin(on=True)
 
 
 def test_a_measured_load_rejects_a_pod_until_it_is_below_the_threshold(

@@ -86,9 +86,8 @@ def provisioner(lone: LoneScheduler, seconds: float) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["extender", "plugin"])
-def test_two_waves_of_pods_with_volumes_stay_below_the_threshold(inside: bool) -> None:
-    with lone_scheduler.running(inside=inside) as lone:
+def test_two_waves_of_pods_with_volumes_stay_below_the_threshold() -> None:
+    with lone_scheduler.running() as lone:
         storage_class = {"metadata": {"name": "late"}, "provisioner": "example.com/late"}
         storage_class["volumeBindingMode"] = "WaitForFirstConsumer"
         lone.api.send("POST", "/apis/storage.k8s.io/v1/storageclasses", storage_class)
@@ -101,7 +100,7 @@ def test_two_waves_of_pods_with_volumes_stay_below_the_threshold(inside: bool) -
                 create_claim(lone, name)
                 lone.create_pod(name, cpu=str(POD_CORES), claim=name)
             time.sleep(PROVISIONING_SECONDS / 2)
-            assert lone.of_extender("tracked_objects", kind="unconfirmed_pods") == PODS // 2
+            assert lone.of_plugin("tracked_objects", kind="unconfirmed_pods") == PODS // 2
             for name in names[PODS // 2 :]:
                 create_claim(lone, name)
                 lone.create_pod(name, cpu=str(POD_CORES), claim=name)

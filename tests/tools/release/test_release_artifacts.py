@@ -6,6 +6,7 @@ import subprocess
 import pytest
 import yaml
 
+from tools.localcluster import go_binaries
 from tools.release import __main__ as program
 from tools.release import steps
 from tools.release.version import CHART, REPOSITORY, app_version
@@ -19,6 +20,10 @@ def test_a_dry_run_prints_every_command_and_runs_none(capsys):
     for name in steps.IMAGES:
         assert f"docker build --target {name} --tag registry.example/team/{name}:{VERSION} ." in printed
         assert f"docker push registry.example/team/{name}:{VERSION}" in printed
+    for minor in go_binaries.plugin_builds():
+        image = f"registry.example/team/koord-scheduler:{VERSION}-1.{minor}"
+        assert f"--tag {image} dist/kube-scheduler/1.{minor}" in printed
+        assert f"docker push {image}" in printed
     assert f"helm push dist/release/koord-suite-{VERSION}.tgz oci://registry.example/team/charts" in printed
     assert "SHA256SUMS" in printed
 
@@ -46,8 +51,7 @@ def test_the_released_chart_uses_the_images_of_the_registry(tmp_path):
     assert (described["home"], described["sources"]) == (home, [home])
     values = yaml.safe_load((tmp_path / "chart" / "values.yaml").read_text(encoding="utf-8"))
     assert values["global"]["imageRegistry"] == "registry.example/team"
-    assert {values[part]["image"]["repository"] for part in ("koordlet", "manager", "loadWatcher")} == {""}
-    assert not values["scheduler"]["image"]["repository"].startswith("registry.example")
+    assert {values[part]["image"]["repository"] for part in ("koordlet", "manager", "scheduler", "loadWatcher")} == {""}
 
 
 def test_a_failing_command_stops_the_release(tmp_path, monkeypatch):
