@@ -20,7 +20,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from e2e.soak.pairs import Kind, Layer
-from e2e.soak.stage import Stage
+from e2e.soak.stage import Stage, start_scheduler
 from e2e.support import host_components, slo_config, waiting
 from e2e.support.apiserver_tcp_proxy import FlakyApiserverProxy
 from e2e.support.names import CONFIG_MAP, SUITE_NAMESPACE
@@ -159,7 +159,7 @@ class Faults:
     def _scheduler_away(self) -> Iterator[None]:
         with self._program_away("kube-scheduler"):
             yield
-        self._on.plane.start_scheduler(self._on.scheduling)
+        start_scheduler(self._on.plane)
 
     @contextmanager
     def _apiserver_away(self) -> Iterator[None]:

@@ -1,6 +1,6 @@
 """The stage of a soak: all components, a second manager and a real kube-scheduler with a control plane of their own.
 
-There is no kubelet: kube-scheduler binds pods through the extender, the soak itself takes them or fails them as a
+There is no kubelet: kube-scheduler binds the pods, the soak itself takes them or fails them as a
 kubelet does, and makes the cgroups of those on the node of the real agent.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from e2e.soak.kubelet import Kubelet
@@ -19,8 +20,7 @@ from e2e.support.cluster_client import ClusterClient
 from e2e.support.host_components import Account, Part
 from e2e.support.names import MID_CPU, MID_MEMORY
 from tests.fakes import agent_process
-from tools.localcluster import standalone_control_plane
-from tools.localcluster.host import ports
+from tools.localcluster import go_binaries, standalone_control_plane
 from tools.localcluster.standalone_control_plane import ControlPlane
 
 NODE = "lone"
@@ -47,8 +47,6 @@ class Stage(NamedTuple):
     account: Account
     parts: dict[str, Part]
     groups: PodGroups
-    scheduling: dict[str, object]
-    """Configuration of kube-scheduler."""
     link: FlakyApiserverProxy | None
     """Connection of all components to the API server, where it can fail."""
 
@@ -68,21 +66,19 @@ def stage(*, flaky_link: bool = False) -> Iterator[Stage]:
         link = _link(plane, stack) if flaky_link else None
         account = Account(plane, cluster_client, "parts", link.url if link else plane.places.addresses.apiserver)
         groups = stack.enter_context(closing(PodGroups(plane.places.state / "host")))
-        calls = ports.free_port()
         agent = ("--node-name", NODE, "--host-root", groups.host_root, "--state-dir", plane.places.state)
         programs: dict[str, tuple[str, *tuple[object, ...]]] = {
             "manager-1": ("manager", "run"),
             "manager-2": ("manager", "run"),
             "koordlet": ("koordlet", "run", *agent),
-            "scheduler-plugin": ("scheduler_plugin", "run", "--extender-port", calls, "--debug-port", 0, *_SOON_FULL),
+            "scheduler-plugin": ("scheduler_plugin", "run", "--plugin-socket", _socket(plane), "--debug-port", 0, *_SOON_FULL),
         }
         parts = {
             name: Part(plane, name, account, program, *argv, environment=ENVIRONMENTS[program] | _INTERPRETER)
             for name, (program, *argv) in programs.items()
         }
-        scheduling = _scheduling(calls)
-        plane.start_scheduler(scheduling)
-        yield Stage(plane, cluster_client, account, parts, groups, scheduling, link)
+        start_scheduler(plane)
+        yield Stage(plane, cluster_client, account, parts, groups, link)
 
 
 def _link(plane: ControlPlane, stack: ExitStack) -> FlakyApiserverProxy:
@@ -95,18 +91,18 @@ def _priority_class() -> dict[str, str]:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
 
 
-def _scheduling(calls: int) -> dict[str, object]:
-    extender = {
-        "urlPrefix": f"http://127.0.0.1:{calls}",
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "bindVerb": "bind",
-        "weight": 1,
-        "nodeCacheCapable": True,
-        "httpTimeout": "300ms",
-        "ignorable": True,
+def start_scheduler(plane: ControlPlane) -> None:
+    """Start kube-scheduler with the plugin."""
+    profile = {
+        "schedulerName": workloads.SCHEDULER,
+        "plugins": {"multiPoint": {"enabled": [{"name": "KoordSuite", "weight": 1}]}},
+        "pluginConfig": [{"name": "KoordSuite", "args": {"socket": str(_socket(plane))}}],
     }
-    return {"profiles": [{"schedulerName": workloads.SCHEDULER}], "extenders": [extender]}
+    plane.start_scheduler({"profiles": [profile]}, go_binaries.scheduler_with_plugin())
+
+
+def _socket(plane: ControlPlane) -> Path:
+    return plane.places.state / "plugin.sock"
 
 
 def _is_mid(pod: dict[str, Any]) -> bool:
