@@ -67,11 +67,12 @@ def stage(*, flaky_link: bool = False) -> Iterator[Stage]:
         account = Account(plane, cluster_client, "parts", link.url if link else plane.places.addresses.apiserver)
         groups = stack.enter_context(closing(PodGroups(plane.places.state / "host")))
         agent = ("--node-name", NODE, "--host-root", groups.host_root, "--state-dir", plane.places.state)
+        plugin = ("--plugin-socket", _socket(plane), "--debug-port", 0, *_SOON_FULL)
         programs: dict[str, tuple[str, *tuple[object, ...]]] = {
             "manager-1": ("manager", "run"),
             "manager-2": ("manager", "run"),
             "koordlet": ("koordlet", "run", *agent),
-            "scheduler-plugin": ("scheduler_plugin", "run", "--plugin-socket", _socket(plane), "--debug-port", 0, *_SOON_FULL),
+            "scheduler-plugin": ("scheduler_plugin", "run", *plugin),
         }
         parts = {
             name: Part(plane, name, account, program, *argv, environment=ENVIRONMENTS[program] | _INTERPRETER)

@@ -14,6 +14,8 @@ from api_types.kubernetes import times
 
 KIND: Final = "KubeSchedulerConfiguration"
 _VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt", "bindVerb": "bind"}
+PLUGIN: Final = "KoordSuite"
+"""Name of the plugin inside kube-scheduler that asks this process."""
 _PORT: Final = ":10261"
 """Default port of this extender, by which it is recognised beside others."""
 _LONGEST_TIMEOUT_NANOS: Final = 10**9
@@ -59,9 +61,9 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
     """Find the values that keep the extender from working."""
     extenders = document.get("extenders")
     if not isinstance(extenders, list) or not extenders:
-        yield problem(
-            ("extenders",), extenders, "a list with this extender, otherwise it is never called", Effect.ADVICE
-        )
+        if not any(map(_enables_plugin, _items(document.get("profiles")))):
+            want = f"a list with this extender, or {PLUGIN} in plugins.multiPoint.enabled: otherwise it is never called"
+            yield problem(("extenders",), extenders, want, Effect.ADVICE)
         return
     for index, extender in enumerate(extenders):
         path: KeyPath = ("extenders", index)
@@ -106,6 +108,10 @@ def _names(plugins: Any, point: str, key: str) -> set[str]:
     return {str(_member(entry, "name")) for entry in _items(_member(_member(plugins, point), key))}
 
 
+def _enables_plugin(profile: Any) -> bool:
+    return PLUGIN in _names(_member(profile, "plugins"), "multiPoint", "enabled")
+
+
 def _is_this_one(extender: Mapping[str, Any]) -> bool:
     return str(extender.get("urlPrefix")).rstrip("/").endswith(_PORT)
 
@@ -142,9 +148,6 @@ def _verb_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Probl
     if extender.get("filterVerb") and not extender.get("preemptVerb"):
         want = "preempt beside filterVerb: otherwise pods are evicted from nodes that filter rejects afterwards"
         yield problem((*path, "preemptVerb"), extender.get("preemptVerb"), want)
-    if (extender.get("filterVerb") or extender.get("prioritizeVerb")) and not extender.get("bindVerb"):
-        want = "bind: otherwise a pod counts on its node only when the watch shows it"
-        yield problem((*path, "bindVerb"), extender.get("bindVerb"), want, Effect.ADVICE)
     if not extender.get("prioritizeVerb"):
         want = "prioritize: otherwise the extender scores no node"
         yield problem((*path, "prioritizeVerb"), extender.get("prioritizeVerb"), want, Effect.ADVICE)

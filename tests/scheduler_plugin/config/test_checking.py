@@ -112,7 +112,6 @@ def test_refuses_values_that_keep_the_extender_from_working(change, expected):
             scheduler(extender={**EXTENDER, "urlPrefix": "https://x:1", "enableHTTPS": True}),
             "extenders[0].tlsConfig: seen null, want caFile or caData",
         ),
-        (scheduler(extender={**EXTENDER, "bindVerb": ""}), 'extenders[0].bindVerb: seen "", want bind'),
         (
             scheduler(extender={**EXTENDER, "prioritizeVerb": ""}),
             'extenders[0].prioritizeVerb: seen "", want prioritize',
