@@ -20,7 +20,7 @@ with (list $ "koordlet") or (list $ "koordlet" .podLabels).
 {{- end }}
 
 {{/*
-Image and pull policy of a container, by the name of the image and where its values are, and the tag that stands for an
+Image and pull policy of a container, by the name of the image and where its values are, and the tag in place of an
 empty one, by default the version of the chart. Call with (list $ "koordlet" "koordlet.image").
 */}}
 {{- define "koord-suite.image" -}}
