@@ -90,7 +90,10 @@ def needless_filter_calls(document: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def spreading(document: Any) -> Iterator[Problem]:
-    """Find the scores of kube-scheduler that spread the pods that TargetLoadPacking packs (KEP-61)."""
+    """Find the scores of kube-scheduler by requests, beside those by load of TargetLoadPacking (KEP-61).
+
+    The default ones spread the pods that it packs; MostAllocated packs them elsewhere.
+    """
     for index, profile in enumerate(_items(_member(document, "profiles"))):
         plugins = _member(profile, "plugins")
         enabled, disabled = (
@@ -99,7 +102,7 @@ def spreading(document: Any) -> Iterator[Problem]:
         off = _names(plugins, "score", "disabled")
         spread = [name for name in _SPREADING if name not in off and (name in enabled or not {name, "*"} & disabled)]
         if spread:
-            want = f"{' and '.join(spread)} too: beside TargetLoadPacking they spread the pods that it packs"
+            want = f"{' and '.join(spread)} too: by requests they place pods elsewhere than TargetLoadPacking by load"
             path = ("profiles", index, "plugins", "score", "disabled")
             yield problem(path, sorted(off), want, Effect.ADVICE)
 
@@ -139,6 +142,9 @@ def _extender_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[P
         if "kubernetes.io/" in str(name):
             want = "a resource outside kubernetes.io, kube-scheduler refuses others; remove managedResources"
             yield problem((*path, "managedResources", index, "name"), name, want)
+        else:
+            want = "no managedResources: with them the extender is called only for pods that request one of them"
+            yield problem((*path, "managedResources", index, "name"), name, want, Effect.ADVICE)
 
 
 def _verb_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:

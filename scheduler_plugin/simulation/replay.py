@@ -27,12 +27,14 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider
 from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Snapshot, Windows
+from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.simulation import kube_scheduler_model
 from scheduler_plugin.simulation.kube_scheduler_model import Due, KubeSchedulerModel, SchedulingQueue, Weights
 from scheduler_plugin.simulation.outcome import PodPlacement, ReplayOutcome
 from scheduler_plugin.simulation.scenario import NodeAgents, Scenario, SimulatedPod
 from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.node_columns import Ints, Rows
+from scheduler_plugin.state.pod_info import PodInfo
 
 REFRESH_SECONDS: Final = 30.0
 
@@ -202,6 +204,8 @@ class _Product:
         self.rejected = False
         """Whether the last call of `passing` rejected a node."""
         self._scenario = scenario
+        rejecting = enumerate(parts.cycle.rejecting_plugins, start=1)
+        self._load_codes = np.array([code for code, plugin in rejecting if plugin == LoadAware.name], dtype=np.int16)
         self._index_of: dict[str, int] = {}
         """Index of each refused pod by UID."""
         self._began_at = scenario.began_at
@@ -251,11 +255,11 @@ class _Product:
         self.rejected = False
         if not len(candidates):
             return candidates
-        facts = pod_info.read(self._scenario.pods[index].pod, self.parts.estimator_args)
+        facts = self._read(self._scenario.pods[index].pod, at)
         rows = self._rows[candidates]
         codes = self.parts.cycle.filter(facts, rows, self._began_at + at)
         if codes is None:
-            self.parts.refused.forget(facts.uid)
+            self._passed(facts, at)
             return candidates
         for code, count in enumerate(np.bincount(codes)[1:]):
             if count:
@@ -263,11 +267,23 @@ class _Product:
         self.rejected = bool(codes.any())
         passing: Rows = candidates[codes == 0]
         if len(passing):
-            self.parts.refused.forget(facts.uid)
+            self._passed(facts, at)
         else:
             self._index_of[facts.uid] = index
             self.parts.refused.refuse(facts, rows)
+            if facts.is_prod and np.isin(codes, self._load_codes).all():
+                self.parts.waits.refused(facts, at)
+            else:
+                self.parts.waits.end(facts.uid)
         return passing
+
+    def _read(self, pod: pods.Pod, at: float) -> PodInfo:
+        """Return the facts of a pod, with its wait where that is over."""
+        return self.parts.waits.softened(pod_info.read(pod, self.parts.estimator_args), at)
+
+    def _passed(self, pod: PodInfo, at: float) -> None:
+        self.parts.refused.forget(pod.uid)
+        self.parts.waits.passed(pod, at)
 
     @property
     def waiting(self) -> int:
@@ -284,16 +300,18 @@ class _Product:
 
     def deleted(self, pod: pods.Pod) -> None:
         """Apply the watch event of a pod that left."""
+        self.parts.waits.end(pod.metadata.uid)
         self.parts.cluster.pod_deleted(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
     def scores(self, pod: pods.Pod, candidates: Rows, at: float) -> Ints:
         """Score each candidate 0..100."""
-        facts = pod_info.read(pod, self.parts.estimator_args)
+        facts = self._read(pod, at)
         by_plugin = self.parts.cycle.scores_by_plugin(facts, self._rows[candidates], self._began_at + at)
         return interface.combined(by_plugin, len(candidates))
 
     def bound(self, pod: SimulatedPod, node: str, at: float) -> None:
         """Apply the watch event of a pod that runs."""
+        self.parts.waits.end(pod.pod.metadata.uid)
         now = self._began_at + at
         since = times.format_epoch(now)
         is_new = not pod.pod.spec.node_name

@@ -120,6 +120,10 @@ def test_refuses_values_that_keep_the_extender_from_working(change, expected):
             scheduler(plugins={"multiPoint": {"enabled": [{"name": "ImageLocality", "weight": 1}]}}),
             'profiles[0].plugins: seen {"ImageLocality": 1}, want ten times the default weights',
         ),
+        (
+            scheduler(extender={**EXTENDER, "managedResources": [{"name": "example.com/gpu"}]}),
+            'extenders[0].managedResources[0].name: seen "example.com/gpu", want no managedResources',
+        ),
         (scheduler(plugins={}), "profiles[0].plugins: seen {}, want ten times the default weights"),
         ({**scheduler(), "extenders": None}, "extenders: seen null, want a list with this extender"),
     ],

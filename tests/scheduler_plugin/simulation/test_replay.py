@@ -150,3 +150,15 @@ def test_running_pods_stay_and_do_not_count_as_placed():
     result = Replay(cluster, parts()).run()
     assert {index: placed.node for index, placed in result.placements.items()} == {1: "n2"}
     assert result.demand[0].tolist() == [[1000] * 10, [0] + [1000] * 9]
+
+
+def test_load_refuses_a_pod_for_soft_after_seconds_only():
+    # Both nodes use 80 % for ever, and the threshold is 65 %.
+    nodes = [scenario.SimulatedNode(factories.node(name, cpu="10"), other_usage=(8000.0, GIB)) for name in ("n1", "n2")]
+    arriving = scenario.SimulatedPod(
+        factories.pod("web", requests={"cpu": "1"}), np.array([[500.0], [GIB]]), at_seconds=60
+    )
+    cluster = scenario.Scenario(nodes, [arriving], step_seconds=60, steps=30)
+    assert not Replay(cluster, parts()).run().placements
+    placed_at = Replay(cluster, parts({"softAfterSeconds": 90})).run().placements[0].at_seconds
+    assert 150 <= placed_at <= 180
