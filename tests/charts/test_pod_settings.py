@@ -160,7 +160,7 @@ def test_pods_bindings_and_policies_name_the_chosen_service_accounts():
     for name in parts:
         assert rendered.workloads()[name]["serviceAccountName"] == f"own-{name}"
         assert f"system:serviceaccount:{chart.NAMESPACE}:{name}" not in users(rendered)
-    for name in ("koordlet", "koord-manager", "koord-scheduler", "koord-extender"):
+    for name in ("koordlet", "koord-manager"):
         assert f"system:serviceaccount:{chart.NAMESPACE}:own-{name}" in users(rendered)
 
 

@@ -85,9 +85,9 @@ def test_the_crd_is_the_generated_one():
     assert {**kept, "metadata": {"name": rendered["metadata"]["name"]}} == rendered
 
 
-@pytest.mark.parametrize("part", ["koordlet", "manager", "scheduler"])
-def test_a_component_that_is_switched_off_has_no_objects(part):
-    left = chart.render(f"{part}.enabled=false").objects
+@pytest.mark.parametrize("value", ["koordlet.enabled=false", "manager.enabled=false", "scheduler.mode=none"])
+def test_a_component_that_is_switched_off_has_no_objects(value):
+    part, left = value.partition(".")[0], chart.render(value).objects
     assert not [
         item for item in left if part in item["metadata"]["name"] and item["kind"] != "CustomResourceDefinition"
     ]

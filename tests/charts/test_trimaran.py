@@ -85,7 +85,7 @@ PACKING = "scheduler.plugin.plugins.score.enabled[0].name=TargetLoadPacking"
 def test_scores_by_requests_are_off_beside_target_load_packing(values, spreads):
     config = chart.render(*values).of_kind("ConfigMap")["koord-scheduler"]["data"]["kube-scheduler.yaml"]
     (profile,) = yaml.safe_load(config)["profiles"]
-    off = [each["name"] for each in profile["plugins"].get("score", {}).get("disabled", [])]
+    off = [each["name"] for each in (profile["plugins"] or {}).get("score", {}).get("disabled", [])]
     assert off == ([] if spreads else ["NodeResourcesFit", "NodeResourcesBalancedAllocation"])
 
 

@@ -19,7 +19,7 @@ from tests.koordctl.parsing import parsed
 LINES = [line for step in STEPS for line in step.lines]
 
 
-IMAGES = dict.fromkeys(("koordlet", "manager", "scheduler-plugin", "kube-scheduler", "workload"), "koord-suite/x:dev-1")
+IMAGES = dict.fromkeys(("koordlet", "manager", "scheduler-plugin", "koord-scheduler", "workload"), "koord-suite/x:dev-1")
 
 
 class Clock:
