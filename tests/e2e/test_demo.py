@@ -19,7 +19,8 @@ from tests.koordctl.parsing import parsed
 LINES = [line for step in STEPS for line in step.lines]
 
 
-IMAGES = dict.fromkeys(("koordlet", "manager", "scheduler-plugin", "koord-scheduler", "workload"), "koord-suite/x:dev-1")
+NAMES = ("koordlet", "manager", "scheduler-plugin", "koord-scheduler", "workload")
+IMAGES = dict.fromkeys(NAMES, "koord-suite/x:dev-1")
 
 
 class Clock:
