@@ -155,7 +155,7 @@ def test_scores_that_spread_what_target_load_packing_packs_are_named(score, spre
     assert not is_refused
     place = "FILE data[kube-scheduler.yaml]: advice: profiles[0].plugins.score.disabled: seen"
     assert len(lines) == bool(spread)
-    assert not spread or (lines[0].startswith(place) and f"want {spread}: beside TargetLoadPacking" in lines[0])
+    assert not spread or (lines[0].startswith(place) and f"want {spread}: by requests" in lines[0])
 
 
 def test_the_least_used_score_beside_target_load_packing_is_named():
