@@ -76,7 +76,7 @@ The newest one that is not newer than the cluster runs, which may be one minor o
 {{- include "koord-suite.image" (list . "registry.k8s.io/kube-scheduler" "scheduler.image" $tag) -}}
 {{- else -}}
 {{- $build := 0 -}}
-{{- range list 34 36 -}}
+{{- range list 34 36 37 -}}
 {{- if le . (int $version.Minor) -}}{{- $build = . -}}{{- end -}}
 {{- end -}}
 {{- if eq (base .Values.scheduler.image.repository) "kube-scheduler" -}}
