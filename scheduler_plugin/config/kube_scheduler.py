@@ -29,7 +29,7 @@ _DEFAULT_WEIGHTS: Final = {
     "ImageLocality": 1,
 }
 """Score plugins of kube-scheduler's default profile."""
-_SECRET_WORDS: Final = ("token", "tokn", "key", "secret", "password", "stringdata")
+_SECRET_WORDS: Final = ("token", "tokn", "key", "secret", "password", "stringdata", "header")
 """Parts of the keys whose values are never shown, misspelt ones included."""
 _SPREADING: Final = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
 """Those that score by requests."""

@@ -112,7 +112,7 @@ class PrometheusProvider:
                     by_node.setdefault(name, []).append(metric)
         if any(several.values()):
             kinds = ", ".join(kind for kind, names in several.items() if names)
-            problems.append(_several_problem(kinds, list(dict.fromkeys(itertools.chain(*several.values())))))
+            problems.append(_several_problem(kinds, sorted(set(itertools.chain(*several.values())))))
         nodes = {
             name: NodeMetrics(
                 metrics,

@@ -8,8 +8,9 @@ server more.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pydantic
@@ -46,6 +47,15 @@ class Query:
 def query_text(series: str, method: str, duration: str, *, is_expression: bool = False) -> str:
     """Build the query of one statistic over one window, for all nodes."""
     return f"{method}(({series})[{duration}:1m])" if is_expression else f"{method}({series}[{duration}])"
+
+
+def selected(query: Query, matchers: Sequence[str]) -> Query:
+    """Return a query of a preset with label matchers in each of its selectors."""
+    if not matchers:
+        return query
+    added = ", ".join(matchers)
+    series = _METRIC.sub(lambda name: f"{name[1]}{{{added}" + (", " if name[2] else "}"), query.series)
+    return replace(query, series=series)
 
 
 def newest_text(series: str, duration: str) -> str:
@@ -144,14 +154,31 @@ NEEDS: Final[Mapping[str, Sequence[str]]] = {
 LOCAL: Final = frozenset({NODE_METRIC, METRICS_SERVER})
 """Providers that are read by way of the apiserver: without an address and a token of their own."""
 _SCHEMES: Final = frozenset({"http", "https"})
+_MATCHER: Final = re.compile(r'[a-zA-Z_]\w*\s*(=|!=|=~|!~)\s*"([^"\\\n]|\\.)*"', re.ASCII)
+_HEADER: Final = re.compile(r"[\w!#$%&'*+.^`|~-]+:[ -~]*", re.ASCII)
+_METRIC: Final = re.compile(r"\b([a-z]+[_:][\w:]+)(\{)?")
+"""Name of a metric in a preset: functions, labels and values there have neither of both characters."""
+
+
+_CONFIG: Final = pydantic.ConfigDict(
+    alias_generator=alias_generators.to_camel, populate_by_name=True, extra="forbid", frozen=True
+)
+
+
+class BasicAuth(pydantic.BaseModel):
+    """User of a server, with camel-case keys on the wire."""
+
+    model_config = _CONFIG
+
+    username: str
+    password_file: str
+    """File with the password, read as `tokenFile`."""
 
 
 class ProviderSpec(pydantic.BaseModel):
     """Settings of one provider, with camel-case keys on the wire."""
 
-    model_config = pydantic.ConfigDict(
-        alias_generator=alias_generators.to_camel, populate_by_name=True, extra="forbid", frozen=True
-    )
+    model_config = _CONFIG
 
     type: str
     """Name in the registry of providers."""
@@ -165,6 +192,12 @@ class ProviderSpec(pydantic.BaseModel):
     """File with the token, for example of a mounted Secret; read for every request, so that a renewed token counts."""
     ca_file: str = ""
     """PEM file with the certificate authorities of the server; empty means the system's."""
+    basic_auth: BasicAuth | None = None
+    """User and password, instead of a token."""
+    headers: dict[str, pydantic.SecretStr] = pydantic.Field(default={})
+    """Headers of each request, such as X-Scope-OrgID."""
+    matchers: tuple[str, ...] = pydantic.Field(default=(), strict=False)
+    """Prometheus: label matchers that are added to every selector, such as `cluster="one"`."""
     queries: str = "kube-prometheus"
     """Preset of Prometheus queries."""
     node_label: str = ""
@@ -203,4 +236,20 @@ def problems(spec: ProviderSpec) -> list[str]:
         )
     if spec.queries not in PRESETS:
         problems.append(f"queries is {spec.queries!r}, want one of {', '.join(PRESETS)}")
+    problems += [
+        f"matchers has {text!r}, want a label, one of = != =~ !~ and a value in double quotes"
+        for text in spec.matchers
+        if not _MATCHER.fullmatch(text)
+    ]
+    if spec.matchers and spec.type != PROMETHEUS:
+        problems.append(f"matchers is set, and {spec.type} has no selectors, want type {PROMETHEUS}")
+    problems += [
+        f"headers has {name!r}, want names and values of HTTP; tokens and passwords have keys of their own"
+        for name, value in spec.headers.items()
+        if name.lower() == "authorization" or not _HEADER.fullmatch(f"{name}:{value.get_secret_value()}")
+    ]
+    if spec.type in LOCAL and (spec.headers or spec.basic_auth):
+        problems.append(f"headers and basicAuth are those of a server, and {spec.type} has none")
+    if spec.basic_auth and (keys["token"] or without_credentials(spec.address) != spec.address):
+        problems.append("basicAuth is set beside a token, or a user in address, want one of them")
     return problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -59,7 +60,9 @@ def _prometheus(spec: ProviderSpec, context: ProviderContext) -> Provider:
 
     reach = _reach(spec, prometheus.DEFAULT_ADDRESS, headers, prometheus.TIMEOUT_SECONDS)
     node_names = prometheus.NodeNames((spec.node_label,)) if spec.node_label else prometheus.NodeNames()
-    queries = [query for query in PRESETS[spec.queries] if query.type in context.types]
+    queries = [
+        provider_spec.selected(query, spec.matchers) for query in PRESETS[spec.queries] if query.type in context.types
+    ]
     return prometheus.PrometheusProvider(reach, queries, context.nodes, node_names)
 
 
@@ -108,11 +111,24 @@ def _token(spec: ProviderSpec) -> str:
     return _secret(spec.type, spec.token_file, spec.token)
 
 
+def _basic(spec: ProviderSpec) -> Mapping[str, str]:
+    if spec.basic_auth is None:
+        return {}
+    user = spec.basic_auth
+    password = _secret(spec.type, user.password_file, pydantic.SecretStr(""))
+    return {"Authorization": f"Basic {base64.b64encode(f'{user.username}:{password}'.encode()).decode()}"}
+
+
 def _reach(spec: ProviderSpec, default_address: str, headers: _Headers, timeout_seconds: float) -> Reach:
     address = spec.address or default_address
     if "://" not in address:
         address = f"https://{address}"
-    return Reach(address, headers, timeout_seconds, spec.insecure_skip_verify or False, spec.ca_file)
+
+    def all_headers() -> Mapping[str, str]:
+        chosen = {name: value.get_secret_value() for name, value in spec.headers.items()}
+        return {**chosen, **headers(), **_basic(spec)}
+
+    return Reach(address, all_headers, timeout_seconds, spec.insecure_skip_verify or False, spec.ca_file)
 
 
 PROVIDERS: Final[Mapping[str, Builder]] = {

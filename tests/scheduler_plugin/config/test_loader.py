@@ -207,6 +207,7 @@ GIVEN = [
     {"metricProviders": [{"type": "NodeMetric"}, {**INFLUXDB, "token": SECRET}]},
     {"metricProvider": {"type": "Datadog", "token": SECRET, "applicationKey": SECRET}},
     {"metricProviderType": "SignalFx", "metricProviderToken": SECRET},
+    {"metricProvider": {"type": "Prometheus", "headers": {"X-Scope-OrgID": SECRET}}},
 ]
 
 
@@ -216,7 +217,8 @@ def test_the_effective_configuration_shows_no_secret_and_the_provider_gets_it(ar
     assert SECRET not in json.dumps(configuration.document())  # logged at the start, and /debug/config
     assert SECRET not in repr(configuration)
     specs = configuration.args["TargetLoadPacking"].provider_specs()
-    assert specs[-1].token.get_secret_value() == SECRET
+    secrets = [specs[-1].token, *specs[-1].headers.values()]
+    assert SECRET in [secret.get_secret_value() for secret in secrets]
     assert SECRET not in repr(checking.check(yaml.safe_dump(configured(args)))[0].result)
 
 

@@ -1,16 +1,20 @@
-"""Tests of tokens in files that are renewed, absent or malformed, over a real socket."""
+"""Tests of what a provider sends to its server beside queries: tokens in files, users and headers."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 
+from scheduler_plugin.config import loader
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider_spec, registry
 from scheduler_plugin.load_watcher.providers.provider import Provider, ProviderFailed
 from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
+from scheduler_plugin.plugins.trimaran import args as trimaran_args
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer, Asked, Source
 
@@ -87,3 +91,45 @@ async def test_a_file_without_a_token_is_a_failure_that_does_not_show_it(
         await provider.fetch(WINDOW)
     assert not content.strip() or content.strip() not in str(failed.value)
     assert not source.asked
+
+
+async def test_a_user_and_headers_are_sent_and_matchers_are_part_of_every_selector(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("pass:word\n")
+    keys = {
+        "type": "Prometheus",
+        "queries": "node-exporter",
+        "basicAuth": {"username": "me", "passwordFile": str(file)},
+        "headers": {"X-Scope-OrgID": "one"},
+        "matchers": ['cluster="a"', 'replica=~"x|y"'],
+    }
+    with metrics_source.answering(lambda _asked: Answer(EMPTY)) as source:
+        args = {"metricProvider": {**keys, "address": source.address}}
+        plugin = {"name": "TargetLoadPacking"}
+        document = {"plugins": {"score": {"enabled": [plugin]}}, "pluginConfig": [plugin | {"args": args}]}
+        (spec,) = trimaran_args.common_specs(loader.parse(document).args)
+        provider = registry.build(spec, registry.ProviderContext(dict, dict, None))
+        await provider.fetch(WINDOW)
+        await provider.close()
+    sent = {(asked.headers["authorization"], asked.headers["x-scope-orgid"]) for asked in source.asked}
+    assert sent == {(f"Basic {base64.b64encode(b'me:pass:word').decode()}", "one")}
+    for text in (parse_qs(asked.body.decode())["query"][0] for asked in source.asked):
+        assert text.count("node_") == text.count('{cluster="a", replica=~"x|y"')
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"matchers": ["cluster=a"]}, "matchers has 'cluster=a', want a label"),
+        ({"matchers": ['a="b"} or up{c="d"']}, "want a label, one of = != =~ !~ and a value in double quotes"),
+        ({"type": "SignalFx", "token": "t", "matchers": ['a="b"']}, "SignalFx has no selectors"),
+        ({"headers": {"Authorization": "x"}}, "tokens and passwords have keys of their own"),
+        ({"headers": {"X": "a\nb"}}, "headers has 'X', want names and values of HTTP"),
+        ({"type": "NodeMetric", "headers": {"X": "a"}}, "those of a server, and NodeMetric has none"),
+        ({"token": "t", "basicAuth": {"username": "me", "passwordFile": "/p"}}, "basicAuth is set beside a token"),
+        ({"address": "http://me:x@y", "basicAuth": {"username": "me", "passwordFile": "/p"}}, "or a user in address"),
+    ],
+)
+def test_keys_of_a_server_that_cannot_work_are_named(keys: dict[str, object], problem: str) -> None:
+    (found,) = provider_spec.problems(ProviderSpec.model_validate({"type": "Prometheus", **keys}))
+    assert problem in found
