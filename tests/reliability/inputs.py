@@ -133,7 +133,7 @@ FAULTS: Final = (
             LOAD_WATCHER: proof(
                 "windows keep their age, and a source without changes is left out",
                 f"{_WATCHER}::test_b2_if_every_provider_fails_the_last_snapshot_keeps_its_age",
-                f"{_WATCHER}::test_g8_a_source_without_changes_for_ten_minutes_is_dropped_until_it_changes",
+                f"{_WATCHER}::test_g8_a_source_without_changes_for_twice_the_age_limit_is_dropped_until_it_changes",
                 within=UNINTERRUPTED,
             ),
             WEBHOOK: NotConcerned("reads the pod of the request only"),
