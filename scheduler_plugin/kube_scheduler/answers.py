@@ -143,7 +143,9 @@ class Answers:
         if self._shown is not None:
             self._shown.add(pod_info.pod_digest(pod.metadata.namespace, pod.metadata.name))
         if pod.spec.node_name:
-            self._settle(uid)
+            if pending := self._settle(uid):
+                node = pod.spec.node_name
+                self._records.bound(pending.info.key, uid, node, self._cluster.vectors.rows.get(node))
             self._cluster.pod_changed(pod, now)
             return ""
         info = pod_info.read(pod, self._estimator_args)
@@ -187,12 +189,6 @@ class Answers:
         if pending is not None:
             pending.reserved = ""
             self._count(pending, now)
-
-    def bound(self, uid: str, node: str) -> None:
-        """Record the node of a pod; POD shows it as well."""
-        pending = self._pending.get(uid)
-        if pending is not None:
-            self._records.bound(pending.info.key, uid, node, self._cluster.vectors.rows.get(node))
 
     def refuse(self, uid: str, bits: bytes) -> None:
         """Remember a pod that found no node, and the rows that this plugin alone refused."""

@@ -10,7 +10,7 @@ A frame is a header and a payload, all integers little-endian. A text is its len
     SYNCED    every pod and every reservation was repeated
     ASK       text uid
     CHECK     text uid, u32 row, texts uids of the pods that a dry run removes from the node of the row
-    RESERVE   text uid, text node               UNRESERVE   text uid               BOUND   text uid, text node
+    RESERVE   text uid, text node               UNRESERVE   text uid
     REFUSED   text uid, u32 generation, then one bit a row: the rows that this plugin alone refused
 
     WELCOME   u16 version, then for each reason code from 1 on: u8 1 if victims can end it, text
@@ -67,8 +67,7 @@ class Kind(enum.IntEnum):
     CHECK = 6
     RESERVE = 7
     UNRESERVE = 8
-    BOUND = 9
-    REFUSED = 10
+    REFUSED = 9
     WELCOME = 32
     CLOSING = 33
     READY = 34

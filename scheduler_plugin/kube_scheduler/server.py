@@ -182,8 +182,6 @@ class PluginServer:
                 answers.reserve(reader.text(), reader.text(), now)
             case Kind.UNRESERVE:
                 answers.unreserve(reader.text(), now)
-            case Kind.BOUND:
-                answers.bound(reader.text(), reader.text())
             case Kind.GONE:
                 answers.gone(reader.text(), reader.text())
             case _:

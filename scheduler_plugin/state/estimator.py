@@ -28,9 +28,9 @@ _INT64_MAX: Final = 2**63 - 1
 _WHOLE_SECONDS: Final = re.compile(r"\+?\d{1,18}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class EstimatorArgs:
-    """Arguments of the estimates."""
+    """Arguments of the estimates; what is derived with them is kept by their identity."""
 
     resources: tuple[str, ...]
     """Names of the vectors' entries; other resources are dropped."""

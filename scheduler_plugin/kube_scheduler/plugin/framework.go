@@ -17,7 +17,6 @@ type (
 	postFilterPlugin    = fwk.PostFilterPlugin
 	scorePlugin         = fwk.ScorePlugin
 	reservePlugin       = fwk.ReservePlugin
-	postBindPlugin      = fwk.PostBindPlugin
 	enqueueExtensions   = fwk.EnqueueExtensions
 	preFilterExtensions = fwk.PreFilterExtensions
 	preFilterResult     = fwk.PreFilterResult

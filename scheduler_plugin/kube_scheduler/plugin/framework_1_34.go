@@ -12,7 +12,6 @@ type (
 	postFilterPlugin    = framework.PostFilterPlugin
 	scorePlugin         = framework.ScorePlugin
 	reservePlugin       = framework.ReservePlugin
-	postBindPlugin      = framework.PostBindPlugin
 	enqueueExtensions   = framework.EnqueueExtensions
 	preFilterExtensions = framework.PreFilterExtensions
 	preFilterResult     = framework.PreFilterResult

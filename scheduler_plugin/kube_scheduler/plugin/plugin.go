@@ -78,7 +78,6 @@ var (
 	_ postFilterPlugin  = &plugin{}
 	_ scorePlugin       = &plugin{}
 	_ reservePlugin     = &plugin{}
-	_ postBindPlugin    = &plugin{}
 )
 
 func (all *process) newPlugin(ctx context.Context, object runtime.Object, h handle) (anyPlugin, error) {
@@ -104,7 +103,7 @@ func (all *process) newPlugin(ctx context.Context, object runtime.Object, h hand
 		Log: func(err error, text string) { klog.FromContext(ctx).Error(err, name+": "+text) },
 	})
 	all.plugins.Store(profile.ProfileName(), p)
-	registration, err := informer.AddEventHandler(shown.handler(p.client.Changed, p.gone))
+	registration, err := informer.AddEventHandler(shown.handler(p.changed, p.gone))
 	if err != nil {
 		return nil, err
 	}
@@ -257,21 +256,22 @@ func (p *plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ s
 	p.process.notify(func(client *socket.Client) { client.Unreserve(named(pod)) })
 }
 
-func (p *plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
-	p.process.notify(func(client *socket.Client) { client.Bound(named(pod), node) })
-}
-
 func (p *plugin) remember(pod *v1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting[string(pod.UID)] = pod
 }
 
+// changed shows a pod again. Once it has its node, it counts there without a reservation.
+func (p *plugin) changed(pod *v1.Pod) {
+	p.client.Changed(named(pod), pod.Spec.NodeName != "")
+}
+
 func (p *plugin) gone(pod *v1.Pod) {
 	p.mu.Lock()
 	delete(p.waiting, string(pod.UID))
 	p.mu.Unlock()
-	p.client.Changed(named(pod))
+	p.client.Changed(named(pod), true)
 }
 
 // wake has kube-scheduler try refused pods at once.

@@ -103,11 +103,11 @@ func (p *pods) show(name string) []byte {
 }
 
 // handler calls changed where what is shown of a pod changes.
-func (p *pods) handler(changed func(named string), gone func(pod *v1.Pod)) cache.ResourceEventHandler {
+func (p *pods) handler(changed, gone func(pod *v1.Pod)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
 			if pod := object.(*v1.Pod); p.has(pod) {
-				changed(named(pod))
+				changed(pod)
 			}
 		},
 		UpdateFunc: func(old, object any) {
@@ -117,7 +117,7 @@ func (p *pods) handler(changed func(named string), gone func(pod *v1.Pod)) cache
 			}
 			isBound := before.Spec.NodeName != after.Spec.NodeName
 			if p.has(after) && (isBound || !bytes.Equal(shown(before), shown(after))) {
-				changed(named(after))
+				changed(after)
 			}
 		},
 		DeleteFunc: func(object any) {

@@ -93,7 +93,6 @@ def test_a_reserved_pod_counts_once_when_it_is_bound() -> None:
     inside.show("first")
     inside.show("second", requests={"cpu": "5"})
     inside.answers.reserve("uid-first", "n1", NOW)
-    inside.answers.bound("uid-first", "n1")
     inside.show("first", node="n1", scheduled=0)
     assert inside.passing("second") == {"n1", "n2"}
     inside.answers.unreserve("uid-first", NOW)

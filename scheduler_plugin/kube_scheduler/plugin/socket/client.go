@@ -130,7 +130,7 @@ func (c *Client) begin(conn net.Conn) {
 	c.urgent = appendFrame(nil, hello, 0, append(payload, texts(c.options.Profile, c.options.Minor)...))
 	c.mu.Unlock()
 	for _, named := range c.options.All() { // from here on none that changes is missed
-		c.Changed(named)
+		c.Changed(named, false)
 	}
 	c.notify()
 }
@@ -218,10 +218,13 @@ func (c *Client) show(to []byte, named string) []byte {
 	return appendFrame(to, gone, 0, texts(uid, key))
 }
 
-// Changed states that a pod is to be shown.
-func (c *Client) Changed(named string) {
+// Changed states that a pod is to be shown; isSettled: it has its node or is gone, which ends its reservation.
+func (c *Client) Changed(named string, isSettled bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if isSettled {
+		delete(c.reserved, named)
+	}
 	if c.conn != nil && !c.changed[named] {
 		c.changed[named] = true
 		c.order = append(c.order, named)
@@ -312,14 +315,6 @@ func (c *Client) Unreserve(named string) {
 	defer c.mu.Unlock()
 	delete(c.reserved, named)
 	c.notice(unreserve, named, nil)
-}
-
-// Bound states that a pod was bound to a node, which ends its reservation.
-func (c *Client) Bound(named, node string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.reserved, named)
-	c.notice(bound, named, texts(node))
 }
 
 // Refused states that a pod has found no node, and which rows of its answer refuse it.

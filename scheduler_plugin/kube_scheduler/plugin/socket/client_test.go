@@ -77,14 +77,14 @@ func (p *python) set(uid, body string) {
 	p.mu.Lock()
 	p.pods[uid] = body
 	p.mu.Unlock()
-	p.client.Changed(uid)
+	p.client.Changed(uid, false)
 }
 
 func (p *python) drop(uid string) {
 	p.mu.Lock()
 	delete(p.pods, uid)
 	p.mu.Unlock()
-	p.client.Changed(uid)
+	p.client.Changed(uid, false)
 }
 
 func (p *python) accept() *peer {
@@ -354,7 +354,7 @@ func TestManyGoroutinesAskAndNotice(t *testing.T) {
 				if got, err := p.client.Check(u, 0, []string{"v"}); err != nil && !errors.Is(err, ErrAway) || err == nil && got != 3 {
 					t.Errorf("code %d, %v", got, err)
 				}
-				p.client.Bound(u, "n0")
+				p.client.Changed(u, true)
 				p.drop(u)
 			}
 		}()

@@ -33,8 +33,7 @@ const (
 	check, code    kind = 6, 37
 	reserve, wake  kind = 7, 38
 	unreserve      kind = 8
-	bound          kind = 9
-	refused        kind = 10
+	refused        kind = 9
 )
 
 var errBadFrame = errors.New("a frame that is not of this protocol")
