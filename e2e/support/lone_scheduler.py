@@ -30,6 +30,10 @@ from tools.localcluster.standalone_control_plane import ControlPlane, Running
 SCHEDULER: Final = "koord-scheduler"
 PLUGIN: Final = "scheduler-plugin"
 """Name of the process."""
+ELECTED: Final = (
+    *("--leader-elect=true", "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s"),
+    "--leader-elect-retry-period=1s",
+)
 PODS: Final = "/api/v1/namespaces/default/pods"
 CORES: Final = 100
 _NOT_FOUND: Final = 404
@@ -48,15 +52,18 @@ class Placed(NamedTuple):
 class LoneScheduler:
     """Nodes, pods, kube-scheduler and the scheduler plugin of one case."""
 
-    def __init__(self, plane: ControlPlane, values: Mapping[str, Any]) -> None:
-        """Prepare them with `scheduler`'s values of the chart."""
+    def __init__(self, plane: ControlPlane, values: Mapping[str, Any], *, replica: str = "") -> None:
+        """Prepare them with `scheduler`'s values of the chart; a named replica may be elected."""
         self.plane = plane
         self._inside = values.get("mode", "plugin") == "plugin"
-        self._socket = plane.places.state / "plugin.sock"
+        self._replica = replica
+        self.plugin, self.kube_scheduler = f"{PLUGIN}{replica}", f"kube-scheduler{replica}"
+        """Names of the processes."""
+        self.socket = plane.places.state / f"plugin{replica}.sock"
         self.api: Connection = plane.connect()
         self._values = values
         self.extender_port, self.http_port = ports.free_ports(2)
-        self._sidecar = f"--plugin-socket={self._socket}" if self._inside else f"--extender-port={self.extender_port}"
+        self._sidecar = f"--plugin-socket={self.socket}" if self._inside else f"--extender-port={self.extender_port}"
 
     # programs
 
@@ -70,13 +77,13 @@ class LoneScheduler:
         policies = self.plane.places.state / "scheduler-plugin.yaml"
         policies.write_text(self._rendered()["scheduler-plugin.yaml"])
         self.plane.start_python(
-            PLUGIN,
+            self.plugin,
             *("-m", "scheduler_plugin", "run", f"--config={policies}", f"--kubeconfig={self.plane.kubeconfig}"),
             *("--http-address=127.0.0.1", f"--http-port={self.http_port}", "--debug-port=0"),
             *(flags or (self._sidecar,)),
             OPENBLAS_NUM_THREADS="1",
         )
-        process = self.plane.process(PLUGIN)
+        process = self.plane.process(self.plugin)
         self.plane.wait_for_page(process, self.http_port, "/startupz" if self._inside else "/readyz")
         return process
 
@@ -87,14 +94,14 @@ class LoneScheduler:
         document["leaderElection"] = {"leaderElect": False}
         if self._inside:
             (plugin,) = document["profiles"][0]["pluginConfig"]
-            plugin["args"] = {"socket": str(self._socket), "deadlineMilliseconds": PATIENT_MILLISECONDS}
+            plugin["args"] = {"socket": str(self.socket), "deadlineMilliseconds": PATIENT_MILLISECONDS}
         else:
             (extender,) = document["extenders"]
             extender["urlPrefix"] = url or f"http://127.0.0.1:{self.extender_port}"
             extender["httpTimeout"] = "30s"  # a busy machine does not influence placement
             if tls:
                 extender |= {"enableHTTPS": True, "tlsConfig": dict(tls)}
-        file = self.plane.places.state / "kube-scheduler.yaml"
+        file = self.plane.places.state / f"{self.kube_scheduler}.yaml"
         file.write_text(yaml.safe_dump(document))
         program = control_plane.kube_scheduler(
             self.plane.places,
@@ -105,9 +112,13 @@ class LoneScheduler:
         if self._inside:
             words = [str(go_binaries.scheduler_with_plugin()), *program.argv[1:]]
             program = dataclasses.replace(program, argv=words)
-        control_plane.start_one(program, self.plane.places)
+        if self._replica:
+            elected = [word for word in program.argv if not word.startswith(("--leader-elect", "--secure-port"))]
+            self.plane.start(self.kube_scheduler, *elected, "--secure-port=0", *ELECTED)
+        else:
+            control_plane.start_one(program, self.plane.places)
         if self._inside:
-            self.plane.wait_for_page(self.plane.process(PLUGIN), self.http_port, "/readyz")
+            self.plane.wait_for_page(self.plane.process(self.plugin), self.http_port, "/readyz")
 
     def service_flags(self, secrets: Path) -> list[str]:
         """Return the extender's flags as a Service over TLS; `secrets` has the files that the chart mounts."""

@@ -113,8 +113,10 @@ def test_a_greedy_namespace_is_held_to_its_quota_and_gets_more_when_it_rises_or_
     until_all_decided(lone, "greedy")
     assert held(lone, "greedy") == 20
     assert all("namespace greedy holds 20 of 20 cores of Mid" in text for text in refusals(lone, "greedy"))
+    attempts = lone.attempts()
     annotate(lone, "greedy", '{"cpu": "24"}')
     lone.until("four more are bound", lambda: held(lone, "greedy") == 24)
+    assert lone.attempts() - attempts == 4
     for name in [pod["metadata"]["name"] for pod in pods(lone, "greedy") if pod["spec"].get("nodeName")][:3]:
         lone.api.send("DELETE", f"{NAMESPACES}/greedy/pods/{name}")
     lone.until("three others took their place", lambda: held(lone, "greedy") == 24 and len(pods(lone, "greedy")) == 37)
