@@ -220,7 +220,7 @@ def _run_go(words: Sequence[str], module: Path, folder: Path, *, c_tags: str = "
 
 
 def _environment(c_tags: str) -> dict[str, str]:
-    go_flags = f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()
+    go_flags = f"{os.environ.get('GOFLAGS', '')} -mod=readonly -buildvcs=false".strip()
     return {"CGO_ENABLED": "1" if c_tags else "0", "GOFLAGS": go_flags}
 
 
