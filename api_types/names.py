@@ -84,8 +84,6 @@ ANNOTATION_EVICTION_POLICY: Final = "koordinator.sh/eviction-policy"
 LABEL_PRIORITY: Final = "koordinator.sh/priority"
 """On a pod, an integer, its priority by default: the order of eviction among pods of one priority."""
 
-ANNOTATION_RETRY_SCHEDULING: Final = "koordinator.sh/retry-scheduling"
-"""Of this project, on a waiting pod: the time at which a node began to pass for it; its change wakes the pod."""
 ANNOTATION_SIMULATION: Final = "koordinator.sh/simulation"
 """Of this project, on a pod of a recording: what it uses in a simulation."""
 ANNOTATION_VPA_UPDATES: Final = "vpaUpdates"

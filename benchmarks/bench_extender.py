@@ -19,7 +19,6 @@ import asyncio
 import contextlib
 import functools
 import gc
-import http
 import http.server
 import json
 import multiprocessing
@@ -35,41 +34,38 @@ from typing import Any
 
 import msgspec
 from kubernetes.utils.quantity import parse_quantity
-from prometheus_client import CollectorRegistry
 
 from api_types.kubernetes import pods
 from benchmarks import c_client, c_extender, synthetic_cluster
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
-from scheduler_plugin.extender import dispatcher, metrics
-from scheduler_plugin.extender.http_server import ExtenderServer, Response
+from scheduler_plugin.extender.server import ExtenderServer
+from scheduler_plugin.extender.verbs import Extender
 from scheduler_plugin.state.node_report import NodeMetric
 
 SIZES = (500, 1000, 5000, 15000)
 NAMES = 500  # of a call in a large cluster: kube-scheduler stops its search there or earlier
 CALLS_A_ROUND = 60
-SHORT_LIST = 100
 PAUSE_SECONDS = 0.001  # the scheduler's own work between its calls
 
 
-def dispatcher_of(names: list[str], short_list: int = 0) -> dispatcher.Dispatcher:
+def extender_of(names: list[str]) -> Extender:
     """Return an extender of nodes that have all reported."""
-    parts = assembly.Parts(loader.parse({}), assumed_ttl_seconds=60, short_list=short_list)
+    parts = assembly.Parts(loader.parse({}))
     now = time.time()
     for name in names:
         parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
         report = msgspec.json.encode(synthetic_cluster.node_metric(name, 30, now))
         parts.cluster.metric_changed(msgspec.json.decode(report, type=NodeMetric))
     gc.freeze()  # as the process does once it is ready
-    requests = metrics.RequestMetrics(CollectorRegistry())
-    return dispatcher.Dispatcher(parts.extender, requests, list, lambda: now)
+    return parts.extender
 
 
-def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -> None:
-    handler = dispatcher_of(names, short_list)
+def serve_extender(port_to: Connection, names: list[str]) -> None:
+    extender = extender_of(names)
 
     async def serve() -> None:
-        server = ExtenderServer("127.0.0.1", 0, handler, max_body_bytes=2**25)
+        server = ExtenderServer("127.0.0.1", 0, {"filter": extender.filter, "prioritize": extender.prioritize})
         await server.start()
         port_to.send(server.port)
         await asyncio.Event().wait()
@@ -77,33 +73,22 @@ def serve_extender(port_to: Connection, names: list[str], short_list: int = 0) -
     asyncio.run(serve())
 
 
-def serve_short_list(port_to: Connection, names: list[str]) -> None:
-    serve_extender(port_to, names, SHORT_LIST)
-
-
 def send_work(seconds_to: Connection, names: list[str], size: int) -> None:
     """Send the CPU seconds of each pod; all pods are placed once before."""
-    handler = dispatcher_of(names)
+    extender, now = extender_of(names), time.time()
     seed = random.Random(1)
     heads = [head_of(f"pod-{index}") for index in range(synthetic_cluster.POD_SHAPES)]
     seconds = []
     for head in heads * 3:
         filtering = request_body(head, seed.sample(names, size))
         began = time.process_time()
-        response = handler("POST", "/filter", filtering)
-        follow_up(response)
+        response = extender.filter(filtering, now)
         spent = time.process_time() - began
-        scoring = request_body(head, json.loads(response.body)["NodeNames"])
+        scoring = request_body(head, json.loads(response)["NodeNames"])
         began = time.process_time()
-        follow_up(handler("POST", "/prioritize", scoring))
+        extender.prioritize(scoring, now)
         seconds.append(spent + time.process_time() - began)
     seconds_to.send(seconds[len(heads) :])
-
-
-def follow_up(response: Response) -> None:
-    if response.status != http.HTTPStatus.OK or response.then is None:
-        raise RuntimeError(f"status {response.status}, want 200")
-    response.then()
 
 
 def serve_naive(port_to: Connection, names: list[str]) -> None:
@@ -207,7 +192,7 @@ def measure(size: int, nodes: int, rounds: int) -> dict[str, dict[str, list[list
     """Return the seconds of every call by server, verb and round."""
     names = synthetic_cluster.node_names(nodes)
     seed = random.Random(1)
-    servers = {"extender": serve_extender, f"short list {SHORT_LIST}": serve_short_list, "naive": serve_naive}
+    servers = {"extender": serve_extender, "naive": serve_naive}
     with contextlib.ExitStack() as stack:
         ports = {label: stack.enter_context(serving(serve, names)) for label, serve in servers.items()}
         twin = stack.enter_context(serving(serve_extender, names))  # so that no measured call was made before
@@ -250,8 +235,6 @@ def main() -> int:
             for verb, by_round in by_verb.items()
         }
         for (label, verb), own in quietest.items():
-            if label.startswith("short list") and verb == "prioritize":
-                continue  # its names change with each call
             print(row(size, nodes, label, verb, own, statistics.median(quietest["C echo", verb])))
         with serving(functools.partial(send_work, size=size), synthetic_cluster.node_names(nodes)) as work:
             print(row(size, nodes, "no HTTP", "all work", work), flush=True)

@@ -83,7 +83,7 @@ def runs_of(port: int, names: list[str]) -> list[list[bytes]]:
 
 def measure_event(pod_count: int) -> list[float]:
     """Return the seconds of one NodeMetric event, decode and update, on a node whose reported pods are all assigned."""
-    parts = assembly.Parts(loader.parse({}), assumed_ttl_seconds=60)
+    parts = assembly.Parts(loader.parse({}))
     now = time.time()
     parts.cluster.node_changed(msgspec.convert(synthetic_cluster.node("n1"), pods.Node))
     for document in synthetic_cluster.pods_of("n1", pod_count, now - 3600):

@@ -112,7 +112,7 @@ def played(contender: Contender, what: Scenario) -> OutcomeSummary:
     """Replay the scenario from an empty cluster and return the summary."""
     parts = None
     if contender.document is not None:
-        parts = assembly.Parts(loader.parse(contender.document), assumed_ttl_seconds=120.0)
+        parts = assembly.Parts(loader.parse(contender.document))
     return summary(Replay(what, parts, weights=contender.weights).run())
 
 

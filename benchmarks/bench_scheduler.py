@@ -36,9 +36,6 @@ def measure(nodes: int, arguments: argparse.Namespace) -> list[str]:
         C_EXTENDER: scheduling_rounds.doing_nothing,
         "plugin inside kube-scheduler": scheduling_rounds.inside,
         "scheduler plugin": functools.partial(scheduling_rounds.suite, source=arguments.source),
-        "scheduler plugin without bind calls": functools.partial(
-            scheduling_rounds.suite, source=arguments.source, bind_verb=False
-        ),
         "naive (http.server, json, a loop)": scheduling_rounds.naive,
     }
     if arguments.only:

@@ -64,9 +64,6 @@ def main() -> int:
     variants: dict[str, scheduling_rounds.Variant] = {
         "no extender": scheduling_rounds.without,
         SUITE: functools.partial(scheduling_rounds.suite, source=arguments.source),
-        "scheduler plugin without bind calls": functools.partial(
-            scheduling_rounds.suite, source=arguments.source, bind_verb=False
-        ),
         "naive: reported load alone, unequal": scheduling_rounds.naive,
     }
     fair = arguments.pods / arguments.nodes

@@ -55,7 +55,7 @@ def parts(plugin: str, args: dict[str, Any], names: list[str], now: float) -> as
     }
     if plugin != LOAD_AWARE:
         document["pluginConfig"] = [{"name": plugin, "args": args}]
-    built = assembly.Parts(loader.parse(document), assumed_ttl_seconds=60)
+    built = assembly.Parts(loader.parse(document))
     for name in names:
         built.cluster.node_changed(msgspec.convert(synthetic_cluster.node(name), pods.Node))
         built.cluster.metric_changed(report(name, now))
@@ -94,7 +94,6 @@ def call(built: assembly.Parts, head: bytes, names: list[str], now: float) -> fl
     filtering = head + msgspec.json.encode(names) + b"}"
     began = time.process_time()
     response = built.extender.filter(filtering, now)
-    built.extender.prepare()
     spent = time.process_time() - began
     scoring = head + msgspec.json.encode(msgspec.json.decode(response)["NodeNames"]) + b"}"
     began = time.process_time()

@@ -72,10 +72,9 @@ class Bound:
 
 
 class Extender(NamedTuple):
-    """Port of an extender, and whether kube-scheduler sends it bind calls."""
+    """Port of an extender."""
 
     port: int
-    bind_verb: bool = True
 
     def running(self) -> Running:
         """Return the process that listens on the port."""
@@ -119,7 +118,7 @@ def naive(_plane: ControlPlane, fleet: node_fleet.Fleet) -> Iterator[Extender]:
     process = start(target=bench_extender.serve_naive, args=(sender, list(fleet.names)), daemon=True)
     process.start()
     try:
-        yield Extender(receiver.recv(), bind_verb=False)
+        yield Extender(receiver.recv())
     finally:
         process.terminate()
         process.join()
@@ -131,12 +130,11 @@ def suite(
     _fleet: node_fleet.Fleet,
     *,
     source: pathlib.Path = content_cache.REPOSITORY,
-    bind_verb: bool = True,
 ) -> Iterator[Extender]:
     """Run `python -m scheduler_plugin` of the checkout `source`, and wait until it is ready."""
     port = ports.free_port()
     with _scheduler_plugin(plane, "--extender-port", port, page="/readyz", source=source):
-        yield Extender(port, bind_verb)
+        yield Extender(port)
 
 
 @contextlib.contextmanager
@@ -198,7 +196,6 @@ def configuration(extender: Extender | Inside | None, percent: int, *, own_score
                 "urlPrefix": f"http://127.0.0.1:{extender.port}",
                 "filterVerb": "filter",
                 "prioritizeVerb": "prioritize",
-                **({"bindVerb": "bind"} if extender.bind_verb else {}),
                 "weight": 1,
                 "nodeCacheCapable": True,
                 "httpTimeout": "5s",  # not the chart's 300 ms: calls that time out would count as fast

@@ -41,12 +41,6 @@ class SchedulerPluginSettings(ProcessSettings):
     """Namespace of koord-manager, whose configuration may freeze Mid; none: the one of the credentials."""
     startup_patience_seconds: Annotated[float, pydantic.Field(ge=0, le=3600)] = 30.0
     """How long kube-scheduler waits for the first lists; then it starts and schedules without the extender."""
-    assumed_pod_ttl_seconds: Annotated[float, pydantic.Field(gt=0, le=86400)] = 120.0
-    """How long an assumed pod (known from the bind call alone) counts on its node. It covers a slow apiserver, and
-    limits the effect of a failed binding."""
-    short_list_nodes: Annotated[int, pydantic.Field(ge=0, le=15000)] = 0
-    """Filter passes this many nodes at most, the best by score: less work for kube-scheduler, but its own scores then
-    rank these nodes only. 0: all that fit; the placement is then that of an in-process plugin."""
     decision_record_mebibytes: Annotated[int, pydantic.Field(ge=0, le=1024)] = 16
     """Memory for the records of the last decisions: 57 KiB for a call with 500 nodes. 0: no records."""
     measurement_interval_seconds: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
@@ -56,8 +50,6 @@ class SchedulerPluginSettings(ProcessSettings):
     measurement_file: str | None = None
     """SQLite file of the last hour of measurements, which a restarted process uses at once. None: memory only. Each
     replica needs its own file."""
-    max_body_mebibytes: Annotated[int, pydantic.Field(ge=1, le=1024)] = 8
-    """Largest request body. 15,000 node names of 253 characters take 3.7 MiB."""
 
     @pydantic.model_validator(mode="after")
     def _tls_is_whole(self) -> Self:

@@ -21,9 +21,9 @@ from koordlet.settings import KoordletSettings
 from manager.metrics import telemetry
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
+from scheduler_plugin.app import metrics
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config import loader
-from scheduler_plugin.extender import metrics
 from scheduler_plugin.load_watcher.records import Windows
 from scheduler_plugin.load_watcher.watcher import WatcherMetrics
 from tests.host_trees.plain_files import PlainHost
@@ -57,7 +57,7 @@ def _koordlet(registry: CollectorRegistry, folder: Path) -> None:
 
 
 def _scheduler_plugin(registry: CollectorRegistry, _folder: Path) -> None:
-    parts = Parts(loader.parse({}), assumed_ttl_seconds=120.0)
+    parts = Parts(loader.parse({}))
     for collector in parts.collectors():
         registry.register(collector)
     registry.register(metrics.StateCollector(parts.cluster, {"pods": watching.WatchState()}))

@@ -165,16 +165,6 @@ ALERTS: Final = (
         1, AlertSeverity.CRITICAL, "nodes-with-expired-reports-pass",
     ),
     Alert(
-        "KoordExtenderSkipped", "the extender is skipped",
-        "increase(koord_scheduler_plugin_unfiltered_pods_total[10m]) > 0",
-        0, AlertSeverity.CRITICAL, "the-extender-is-unreachable",
-    ),
-    Alert(
-        "KoordRefusedPodsSleep", "refused pods cannot be woken",
-        "increase(koord_scheduler_plugin_failed_retries_total[10m]) > 0",
-        0, AlertSeverity.WARNING, "", "RBAC: patch on pods, and the admission policy `koord-suite-extender`",
-    ),
-    Alert(
         "KoordMidQuotaMalformed", "a namespace gets no new Mid pod, because its quota is malformed",
         "max(koord_scheduler_plugin_malformed_mid_quotas) > 0",
         5, AlertSeverity.WARNING, "",

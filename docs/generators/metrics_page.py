@@ -25,9 +25,9 @@ from manager.cli.admission import webhook
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
+from scheduler_plugin.app import metrics as scheduler_metrics
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config import loader
-from scheduler_plugin.extender import metrics as extender_metrics
 from scheduler_plugin.load_watcher.records import Windows
 from scheduler_plugin.load_watcher.watcher import WatcherMetrics
 from scheduler_plugin.plugins.trimaran.feed import FallbackCollector
@@ -74,11 +74,11 @@ def scheduler_plugin_registry() -> CollectorRegistry:
     """Return the registry of a scheduler plugin with every plugin that has metrics."""
     registry = CollectorRegistry()
     with_measurements = {"plugins": {"score": {"enabled": [{"name": "TargetLoadPacking"}]}}}
-    parts = Parts(loader.parse(with_measurements), assumed_ttl_seconds=120.0)
+    parts = Parts(loader.parse(with_measurements))
     for collector in parts.collectors():
         registry.register(collector)
-    registry.register(extender_metrics.StateCollector(parts.cluster, {"pods": watching.WatchState()}))
-    extender_metrics.RequestMetrics(registry)
+    registry.register(scheduler_metrics.StateCollector(parts.cluster, {"pods": watching.WatchState()}))
+    scheduler_metrics.RequestMetrics(registry)
     registry.register(FallbackCollector(parts.measured[0], parts.vectors, time.time))
     return registry
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import math
 import signal
 import time
 from collections.abc import Coroutine
@@ -20,17 +19,14 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from apiserver_client import session, watching
 from component_base import http_endpoint, listening, tasks
+from scheduler_plugin.app import metrics
 from scheduler_plugin.app.debug_pages import DebugPages
 from scheduler_plugin.assembly import Parts
 from scheduler_plugin.config.loader import PluginConfiguration
-from scheduler_plugin.extender import metrics
-from scheduler_plugin.extender.dispatcher import Dispatcher
-from scheduler_plugin.extender.http_server import ExtenderServer
-from scheduler_plugin.extender.tls import ServerTls
+from scheduler_plugin.extender.tls import TlsFiles
 from scheduler_plugin.kube_scheduler.server import PluginServer, Profile
 from scheduler_plugin.load_watcher.database import Database
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
-from scheduler_plugin.queueing.tasks import QueueingTasks
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import informer
 from scheduler_plugin.state.mid_watches import EmergencyWatch, NamespaceWatch
@@ -59,11 +55,8 @@ class ExtenderApp:
         self._configuration = configuration
         self._parts = Parts(
             configuration,
-            assumed_ttl_seconds=settings.assumed_pod_ttl_seconds,
-            short_list=settings.short_list_nodes,
             measurement_age_seconds=settings.measurement_age_seconds,
             record_bytes=settings.decision_record_mebibytes * 1024**2,
-            inside=settings.plugin_socket is not None,
         )
         self._watches = informer.new_watches(with_pods=settings.plugin_socket is None)
         self._namespaces = watching.WatchState()
@@ -111,9 +104,9 @@ class ExtenderApp:
     def _work(self, api: session.Session) -> list[Coroutine[Any, Any, None]]:
         """Return what runs in both modes."""
         parts = self._parts
-        waiting = None if self._plugin_server is not None else parts.waiting
+        shown = None if self._plugin_server is not None else lambda pod: parts.extender.shown(pod, time.time())
         work = [
-            informer.Informer(api, parts.cluster, waiting, self._watches, time.time).run(),
+            informer.Informer(api, parts.cluster, self._watches, shown).run(),
             EmergencyWatch(api, parts.vectors, self._settings.manager_namespace or api.namespace).run(),
             self._housekeeping(),
         ]
@@ -135,29 +128,27 @@ class ExtenderApp:
             await server.stop()
 
     async def _serve_extender(self, api: session.Session, endpoint: http_endpoint.HttpEndpoint) -> None:
-        settings, parts = self._settings, self._parts
-        dispatcher = Dispatcher(parts.extender, self._requests, self._unsynced, time.time)
+        from scheduler_plugin.extender.server import ExtenderServer  # noqa: PLC0415  # aiohttp takes 12 MiB
+
+        settings, extender = self._settings, self._parts.extender
         tls = self._tls()
         server = ExtenderServer(
             settings.extender_address,
             settings.extender_port,
-            dispatcher,
-            max_body_bytes=settings.max_body_mebibytes * 1024**2,
-            tls=tls.current if tls else None,
+            {"filter": extender.filter, "prioritize": extender.prioritize, "preempt": extender.preempt},
+            unsynced=self._unsynced,
+            observe=self._requests.observe,
+            tls=tls,
         )
         try:
             await server.start()
             self._ports = Ports(server.port, endpoint.port, endpoint.debug_port)
             log.info(
                 "serving kube-scheduler on %s, probes and metrics on port %d",
-                listening.host_and_port(server.address, server.port),
+                listening.host_and_port(settings.extender_address, server.port),
                 endpoint.port,
             )
-            queueing = QueueingTasks(api, parts.refused, parts.reservations, time.time)
-            work = [*self._work(api), queueing.wake(), queueing.follow_claims()]
-            if tls is not None:
-                work.append(tls.follow())
-            await tasks.run(work, self._stop)
+            await tasks.run([*self._work(api), *([server.follow_certificate()] if tls else [])], self._stop)
         finally:
             await server.stop()
 
@@ -178,12 +169,12 @@ class ExtenderApp:
         """End `run` after the current call."""
         self._stop.set()
 
-    def _tls(self) -> ServerTls | None:
-        """Load the TLS files; None without any, for a kube-scheduler in the same pod."""
+    def _tls(self) -> TlsFiles | None:
+        """Return the TLS files; None without any, for a kube-scheduler in the same pod."""
         settings = self._settings
         if settings.extender_tls_cert_file is None or settings.extender_tls_key_file is None:
             return None
-        return ServerTls(
+        return TlsFiles(
             settings.extender_tls_cert_file, settings.extender_tls_key_file, settings.extender_tls_client_ca_file
         )
 
@@ -215,12 +206,11 @@ class ExtenderApp:
         while True:
             self._beat_at = time.monotonic()
             try:
-                shown_at = self._watches.pods.last_event
-                self._parts.cluster.expire_assumed(math.inf if shown_at is None else time.monotonic() - shown_at)
+                self._parts.cluster.expire_assumed()
                 self._parts.waits.expire(time.monotonic())
                 self._check_blindness()
             except Exception:
-                log.exception("cannot expire assumed and waiting pods; trying again")
+                log.exception("cannot expire assumed pods and waits; trying again")
             if not frozen and not self._unsynced():
                 gc.collect()
                 gc.freeze()

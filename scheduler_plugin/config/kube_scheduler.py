@@ -13,7 +13,7 @@ from api_types.colocation.problem import Effect, KeyPath, Problem
 from api_types.kubernetes import times
 
 KIND: Final = "KubeSchedulerConfiguration"
-_VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt", "bindVerb": "bind"}
+_VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt"}
 PLUGIN: Final = "KoordSuite"
 """Name of the plugin inside kube-scheduler that asks this process."""
 _PORT: Final = ":10261"
@@ -126,10 +126,7 @@ def _extender_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[P
     weight = extender.get("weight")
     if extender.get("prioritizeVerb") and not (type(weight) is int and weight > 0):
         yield problem((*path, "weight"), weight, "an integer above 0 beside prioritizeVerb")
-    if extender.get("ignorable") is not True and extender.get("bindVerb"):
-        want = "true beside bindVerb: the extender responds to bind with an error, and no pod would be bound"
-        yield problem((*path, "ignorable"), extender.get("ignorable"), want)
-    elif extender.get("ignorable") is not True:
+    if extender.get("ignorable") is not True:
         want = "true: otherwise no pod is scheduled while the extender is unavailable"
         yield problem((*path, "ignorable"), extender.get("ignorable"), want, Effect.ADVICE)
     if extender.get("nodeCacheCapable") is not True:
@@ -154,6 +151,8 @@ def _verb_problems(extender: Mapping[str, Any], path: KeyPath) -> Iterator[Probl
     if extender.get("filterVerb") and not extender.get("preemptVerb"):
         want = "preempt beside filterVerb: otherwise pods are evicted from nodes that filter rejects afterwards"
         yield problem((*path, "preemptVerb"), extender.get("preemptVerb"), want)
+    if extender.get("bindVerb"):
+        yield problem((*path, "bindVerb"), extender["bindVerb"], "nothing: the extender binds no pod")
     if not extender.get("prioritizeVerb"):
         want = "prioritize: otherwise the extender scores no node"
         yield problem((*path, "prioritizeVerb"), extender.get("prioritizeVerb"), want, Effect.ADVICE)

@@ -105,7 +105,7 @@ def _outcome(decision: RecordedDecision) -> str:
         return f"kube-scheduler bound the pod to {decision.node}"
     if not decision.passed:
         return "no node passed, kube-scheduler will try again"
-    return "no bind call (yet): kube-scheduler refused the pod for another reason, or has no bindVerb for the extender"
+    return "not bound (yet): kube-scheduler refused the pod for another reason, or binds it now"
 
 
 def _candidates(decision: RecordedDecision) -> Iterator[_Candidate]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,10 +12,9 @@ from prometheus_client import metrics_core, registry
 
 from component_base.metric_families import counter, gauge
 from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
+from scheduler_plugin.framework.interface import ReasonCodes
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.queueing.load_waits import LoadWaits
-from scheduler_plugin.queueing.refused_pods import RefusedPods
-from scheduler_plugin.queueing.reservations import Reservations
+from scheduler_plugin.state.load_waits import LoadWaits
 from scheduler_plugin.state.mid_quotas import MidQuotas
 from scheduler_plugin.state.node_columns import Floats, NodeColumns
 
@@ -46,75 +45,54 @@ def counts_by_age(updated_at: Floats, now: float) -> dict[str, int]:
     return dict(zip(labels, [*buckets.tolist(), len(updated_at) - len(ages)], strict=True))
 
 
+class DecisionCounts:
+    """Counts that change with every decision, since the start."""
+
+    def __init__(self, reasons: int) -> None:
+        self.rejections = [0] * (1 + reasons)
+        """Nodes by reason code; code 0 is "passed"."""
+        self.outcomes = dict.fromkeys(("all_passed", "some_rejected", "none_passed"), 0)
+        """Pods."""
+
+    def count(self, codes: ReasonCodes | None) -> None:
+        """Count a decision by the reason code of each node; None if all passed."""
+        if codes is None:
+            self.outcomes["all_passed"] += 1
+            return
+        self.outcomes["none_passed" if codes.all() else "some_rejected"] += 1
+        for code, number in enumerate(np.bincount(codes).tolist()):
+            self.rejections[code] += number
+
+
 @dataclass(frozen=True, eq=False)
 class DecisionCollector(registry.Collector):
-    """Collector of the counts that the extender keeps itself, because they change with every call."""
+    """Collector of these counts, of the records, and of the pods that only load refuses."""
 
     reasons: Sequence[tuple[str, str]]
     """Plugin and text by reason code - 1."""
-    rejections: Sequence[int]
-    """By reason code; code 0 is "passed"."""
-    outcomes: Mapping[str, int]
+    counts: DecisionCounts
     records: DecisionRecords
+    waits: LoadWaits
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
-        text = "Nodes rejected by filter calls, by plugin and reason."
-        rejected = zip(self.reasons, self.rejections[1:], strict=True)
+        text = "Rejected nodes, by plugin and reason."
+        rejected = zip(self.reasons, self.counts.rejections[1:], strict=True)
         yield counter(f"{_PREFIX}rejected_nodes", text, ["plugin", "reason"], rejected)
-        text = "Filter calls, by outcome: all, some or none of the named nodes passed."
-        yield counter(f"{_PREFIX}filtered_pods", text, ["outcome"], self.outcomes)
+        text = "Attempts on pods, by outcome: all, some or none of the nodes passed."
+        yield counter(f"{_PREFIX}filtered_pods", text, ["outcome"], self.counts.outcomes)
         yield counter(
             f"{_PREFIX}bound_pods",
-            "Bind calls, by the extender's score of the node: best, tied, other (kube-scheduler's own scores had more "
+            "Bound pods, by the score of the node: best, tied, other (kube-scheduler's own scores had more "
             "weight), indifferent (all nodes had the same), only (one node had passed), unknown.",
             ["choice"],
             self.records.choices,
         )
         yield _gauge("recorded_decisions", "Decisions that koordctl can explain.", len(self.records))
         yield _gauge("recorded_decision_bytes", "Memory of the recorded decisions.", self.records.bytes)
-
-
-@dataclass(frozen=True, eq=False)
-class QueueingCollector(registry.Collector):
-    """Collector of the pods that wait for a node to pass, and of those that count before they are bound."""
-
-    refused: RefusedPods
-    reservations: Reservations
-    waits: LoadWaits
-    preemption_candidates: Mapping[str, int]
-
-    def collect(self) -> Iterable[metrics_core.Metric]:
-        """Yield the current samples."""
-        yield counter(
-            f"{_PREFIX}retried_pods",
-            "Refused pods that were annotated so that kube-scheduler tries them again, by cause: a refused node passes "
-            "(cooled), or a node that kube-scheduler did not name (not-named).",
-            ["cause"],
-            self.refused.woken,
-        )
-        text = "Nodes in preempt calls, by outcome: kept, or removed, because filter would reject them then."
-        yield counter(f"{_PREFIX}preemption_candidates", text, ["outcome"], self.preemption_candidates)
-        refused, reservations = self.refused, self.reservations
-        for name, text, value in (
-            (
-                "refused_pods_evicted",
-                "Refused pods that were dropped because too many waited; want 0.",
-                refused.evicted,
-            ),
-            ("failed_retries", "Refused pods whose annotation could not be written; want 0.", refused.failed),
-            ("reservations", "Pods that were counted on their node before they were bound.", reservations.begun),
-            (
-                "placements_despite_load",
-                "Filter calls that passed a pod that load alone had refused everywhere for softAfterSeconds.",
-                self.waits.placed,
-            ),
-            ("moved_reservations", "Reservations whose node the claim of a volume corrected.", reservations.moved),
-        ):
-            yield metrics_core.CounterMetricFamily(f"{_PREFIX}{name}", text, value=value)
-        yield _gauge("refused_pods", "Pods that wait because no node passed.", len(refused))
+        text = "Attempts that passed a pod that load alone had refused everywhere for softAfterSeconds."
+        yield metrics_core.CounterMetricFamily(f"{_PREFIX}placements_despite_load", text, value=self.waits.placed)
         yield _gauge("pods_refused_for_load", "Prod pods that only load refuses, on every node.", len(self.waits))
-        yield _gauge("reserved_pods", "Pods that count on a node before they are bound.", len(reservations))
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ class RecordedDecision:
     """Combined scores of these rows."""
     plugin_scores: Sequence[PluginScores] = ()
     node: str = ""
-    """Node of the bind call; empty before it."""
+    """Node to which the pod is bound; empty before."""
 
     def __post_init__(self) -> None:
         self.asked = len(self.rows)
@@ -191,7 +191,7 @@ class DecisionRecords:
         self._whole_bytes = 0
         self.bytes = 0
         self.choices: dict[NodeChoice, int] = dict.fromkeys(NodeChoice, 0)
-        """Number of bind calls by choice, since the start."""
+        """Number of bound pods by choice, since the start."""
 
     def __len__(self) -> int:
         """Return the number of recorded decisions."""
@@ -241,8 +241,14 @@ class DecisionRecords:
             self._drop(numbers[0])
         self._make_room()
 
+    def awaits_node(self, key: str, uid: str) -> bool:
+        """Return whether the node of a pod is not recorded yet."""
+        self.seal()
+        decision = self._newest(key, uid)
+        return decision is not None and not decision.node
+
     def bound(self, key: str, uid: str, node: str, row: int | None) -> None:
-        """Record the node of a bind call."""
+        """Record the node to which a pod is bound."""
         self.seal()
         decision = self._newest(key, uid)
         choice = NodeChoice.UNKNOWN

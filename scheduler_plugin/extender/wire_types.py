@@ -12,30 +12,6 @@ import msgspec
 from api_types.kubernetes import pods
 
 
-class ClaimSource(msgspec.Struct, rename="camel", frozen=True):
-    """Reference to a PersistentVolumeClaim in the pod's namespace."""
-
-    claim_name: str = ""
-
-
-class EphemeralSource(msgspec.Struct, frozen=True):
-    """Template of a claim, whose name is that of the pod and the volume. None of it is kept."""
-
-
-class Volume(msgspec.Struct, rename="camel", frozen=True):
-    """A volume of a pod."""
-
-    name: str = ""
-    persistent_volume_claim: ClaimSource | None = None
-    ephemeral: EphemeralSource | None = None
-
-
-class RequestedPodSpec(pods.PodSpec, rename="camel", frozen=True):
-    """Spec of a pod that is scheduled, with its volumes."""
-
-    volumes: list[Volume] | None = None
-
-
 class RequestedPodStatus(pods.PodStatus, rename="camel", frozen=True):
     """Status of a pod that is scheduled, with the node for which other pods are evicted."""
 
@@ -45,25 +21,7 @@ class RequestedPodStatus(pods.PodStatus, rename="camel", frozen=True):
 class RequestedPod(pods.Pod, rename="camel", frozen=True):
     """A pod that is scheduled."""
 
-    spec: RequestedPodSpec = RequestedPodSpec()
     status: RequestedPodStatus = RequestedPodStatus()
-
-
-def claim_names(pod: RequestedPod) -> list[str]:
-    """Return the names of the PersistentVolumeClaims of a pod."""
-    result = []
-    for volume in pod.spec.volumes or ():
-        if volume.persistent_volume_claim is not None:
-            result.append(volume.persistent_volume_claim.claim_name)
-        elif volume.ephemeral is not None:
-            result.append(f"{pod.metadata.name}-{volume.name}")
-    return result
-
-
-def slim(pod: RequestedPod) -> RequestedPod:
-    """Drop what is not read after filter: volumes without a claim."""
-    volumes = [volume for volume in pod.spec.volumes or () if volume.persistent_volume_claim or volume.ephemeral]
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, volumes=volumes))
 
 
 class ExtenderArgs(msgspec.Struct, rename="pascal", frozen=True):
@@ -72,15 +30,6 @@ class ExtenderArgs(msgspec.Struct, rename="pascal", frozen=True):
     pod: RequestedPod
     nodes: msgspec.Raw = msgspec.Raw(b"null")
     node_names: list[str] | None = None
-
-
-class ExtenderBindingArgs(msgspec.Struct, frozen=True):
-    """Request of bind."""
-
-    pod_name: str = msgspec.field(name="PodName", default="")
-    pod_namespace: str = msgspec.field(name="PodNamespace", default="")
-    pod_uid: str = msgspec.field(name="PodUID", default="")
-    node: str = msgspec.field(name="Node", default="")
 
 
 class MetaPod(msgspec.Struct, frozen=True):
@@ -114,8 +63,15 @@ class ExtenderPreemptionResult(msgspec.Struct, rename="pascal", frozen=True):
 
 
 class ExtenderFilterResult(msgspec.Struct, rename="pascal", frozen=True, omit_defaults=True):
-    """Response of filter that is not assembled from rows: no node passed, or one without a row."""
+    """Response of filter."""
 
     node_names: Sequence[str] | None = None
     failed_nodes: Mapping[str, str] | None = None
     failed_and_unresolvable_nodes: Mapping[str, str] | None = None
+
+
+class HostPriority(msgspec.Struct, rename="pascal", frozen=True):
+    """Score of a node in the response of prioritize."""
+
+    host: str
+    score: int

@@ -168,6 +168,11 @@ class SchedulingCycle:
             self.rejecting_plugins.extend([plugin.name] * len(plugin.reasons))
             self.resolvable.extend(reason in plugin.resolvable for reason in plugin.reasons)
 
+    def rejects_alone(self, plugin: str, codes: npt.NDArray[np.integer[Any]] | None) -> bool:
+        """Return whether a plugin rejects every candidate, and no other plugin does before it."""
+        codes = np.zeros(0, dtype=np.int16) if codes is None else codes
+        return {self.rejecting_plugins[code - 1] if code else "" for code in np.unique(codes)} == {plugin}
+
     def filter(self, pod: PodInfo, rows: Rows, now: float, pending: Pending | None = None) -> ReasonCodes | None:
         """Return the reason code of each candidate, 0 if it passes; None if all pass, as for a pod that has a node."""
         if pod.has_node:

@@ -17,7 +17,6 @@ filters as well. Everything is answered for all nodes, also where kube-scheduler
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -25,16 +24,17 @@ import msgspec
 import numpy as np
 
 from api_types.kubernetes import pods
+from scheduler_plugin.decisions.metrics import DecisionCounts
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.framework.interface import Pending, ReasonCodes, SchedulingCycle, combined
 from scheduler_plugin.kube_scheduler.frames import Answer, Bytes
 from scheduler_plugin.kube_scheduler.node_table import NodeTable
+from scheduler_plugin.kube_scheduler.refused_pods import RefusedPods
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.queueing.load_waits import LoadWaits
-from scheduler_plugin.queueing.refused_pods import RefusedPods
 from scheduler_plugin.state import mid_quotas, pod_info
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.estimator import EstimatorArgs
+from scheduler_plugin.state.load_waits import LoadWaits
 from scheduler_plugin.state.node_columns import Rows
 from scheduler_plugin.state.pod_info import AssignedPod, PodInfo
 from scheduler_plugin.state.vectors import LARGEST_SUM
@@ -85,10 +85,8 @@ class Answers:
         *,
         refused: RefusedPods,
         waits: LoadWaits,
-        rejections: list[int],
-        outcomes: dict[str, int],
+        counts: DecisionCounts,
     ) -> None:
-        """Build the answers; `rejections` by reason code and `outcomes` count them."""
         if len(cycle.reasons) > MOST_REASONS:
             raise ValueError(f"{len(cycle.reasons)} reasons to reject a node, want at most {MOST_REASONS}")
         self.table = table
@@ -98,12 +96,8 @@ class Answers:
         self._records = records
         self._refused = refused
         self._waits = waits
-        self._rejections = rejections
-        self._outcomes = outcomes
+        self._counts = counts
         self._weight = max(cycle.total_weight, 1)
-        self._load_codes = np.array(
-            [code for code, name in enumerate(cycle.rejecting_plugins, start=1) if name == LoadAware.name]
-        )
         self._pending: dict[str, _PendingPod] = {}
         self._shown: set[int] | None = None
         """Digests of the pods that were repeated since the connection began; None after SYNCED."""
@@ -199,7 +193,7 @@ class Answers:
             return
         self._refused.refuse(self._softened(pending.info), rows)
         if asked == uid and codes is not None and pending.info.is_prod and rows[-1] < len(codes):
-            if np.isin(codes[rows], self._load_codes).all():
+            if self._cycle.rejects_alone(LoadAware.name, codes[rows]):
                 self._waits.refused(pending.info, self._cluster.monotonic())
             else:
                 self._waits.end(uid)
@@ -211,7 +205,7 @@ class Answers:
             return
         self._stop_counting(pending)
         if node and pending.record is not None:
-            self._cluster.assume(pod_info.placed(pending.record, now), node, math.inf)
+            self._cluster.assume(pod_info.placed(pending.record, now), node)
             pending.counted_on = node
 
     def _stop_counting(self, pending: _PendingPod) -> None:
@@ -246,7 +240,7 @@ class Answers:
         codes = self._cycle.filter(pod, rows, now)
         texts: Sequence[str] = self._cycle.reasons if codes is None else self._cycle.reason_texts(pod)
         self._records.began(pod, rows, (), codes, now, reasons=texts)
-        self._outcomes["all_passed" if codes is None else "none_passed" if codes.all() else "some_rejected"] += 1
+        self._counts.count(codes)
         passing = rows if codes is None else rows[codes == 0]
         by_plugin = self._cycle.scores_by_plugin(pod, passing, now)
         scores = combined(by_plugin, len(passing))
@@ -254,9 +248,6 @@ class Answers:
             self._records.scored(pod, passing, by_plugin, scores)
         by_row = None if codes is None else _by_row(rows, codes, count)
         self._last = (pod.uid, by_row)
-        if codes is not None:
-            for code, number in enumerate(np.bincount(codes).tolist()):
-                self._rejections[code] += number
         return Answer(
             self.table.generation,
             count,

@@ -24,7 +24,7 @@ import msgspec
 from scheduler_plugin.kube_scheduler import frames
 from scheduler_plugin.kube_scheduler.answers import Answers, UnknownPod
 from scheduler_plugin.kube_scheduler.frames import BadFrame, Frame, FrameBuffer, Kind, Reader
-from scheduler_plugin.queueing.refused_pods import RefusedPods
+from scheduler_plugin.kube_scheduler.refused_pods import RefusedPods
 
 log = logging.getLogger(__name__)
 
@@ -113,9 +113,9 @@ class PluginServer:
         if not len(refused) or not refused.begins_round(time.monotonic()):
             return
         try:
-            for retry in refused.choose(self._clock(), time.monotonic()):
-                if retry is not None and connection is profile.connection:
-                    connection.send(frames.wake([retry.pod.uid]))
+            for pod in refused.choose(self._clock(), time.monotonic()):
+                if pod is not None and connection is profile.connection:
+                    connection.send(frames.wake([pod.uid]))
                 await asyncio.sleep(0)  # a question waits for one pod at most
         except Exception:
             log.exception("cannot choose the refused pods to wake; trying again")

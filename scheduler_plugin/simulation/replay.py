@@ -204,8 +204,6 @@ class _Product:
         self.rejected = False
         """Whether the last call of `passing` rejected a node."""
         self._scenario = scenario
-        rejecting = enumerate(parts.cycle.rejecting_plugins, start=1)
-        self._load_codes = np.array([code for code, plugin in rejecting if plugin == LoadAware.name], dtype=np.int16)
         self._index_of: dict[str, int] = {}
         """Index of each refused pod by UID."""
         self._began_at = scenario.began_at
@@ -271,7 +269,7 @@ class _Product:
         else:
             self._index_of[facts.uid] = index
             self.parts.refused.refuse(facts, rows)
-            if facts.is_prod and np.isin(codes, self._load_codes).all():
+            if facts.is_prod and self.parts.cycle.rejects_alone(LoadAware.name, codes):
                 self.parts.waits.refused(facts, at)
             else:
                 self.parts.waits.end(facts.uid)
@@ -294,9 +292,9 @@ class _Product:
         """Yield the indices of the refused pods to try again now."""
         if not self.parts.refused.begins_round(at):
             return
-        for retry in self.parts.refused.choose(self._began_at + at, at):
-            if retry is not None:
-                yield self._index_of[retry.pod.uid]
+        for pod in self.parts.refused.choose(self._began_at + at, at):
+            if pod is not None:
+                yield self._index_of[pod.uid]
 
     def deleted(self, pod: pods.Pod) -> None:
         """Apply the watch event of a pod that left."""

@@ -1,10 +1,8 @@
 """Cluster state: nodes, NodeMetrics, and the node on which each pod counts.
 
 A pod counts on one node at most. Its key is namespace and name, which belong to one pod at a time: another UID under a
-known name replaces the previous pod. As in the cache of kube-scheduler, the bind call assumes a pod on its node; the
-watch confirms or moves it, and an assumed pod that the watch does not show within `assumed_ttl_seconds` expires. One
-that holds a part of a Mid quota does not expire while the watch may not have shown it: a silent watch must not open the
-quota. Time is passed in; every method leaves the rows consistent.
+known name replaces the previous pod. As in the cache of kube-scheduler, a pod is assumed on the node that is chosen for
+it, until it is shown there, given up, or its time is over. Time is passed in; every method leaves the rows consistent.
 """
 
 from __future__ import annotations
@@ -13,20 +11,19 @@ import logging
 import math
 import time
 from collections.abc import Callable, Container, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, quantities
-from scheduler_plugin.state import blindness, mid_quotas, node_report, pod_info, vectors
+from scheduler_plugin.state import mid_quotas, node_report, pod_info, vectors
 from scheduler_plugin.state.blindness import NodePools
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import NodeColumns, NodeEntry
 from scheduler_plugin.state.node_load import NodeLoad
 from scheduler_plugin.state.node_report import NodeMetric, NodeReport
-from scheduler_plugin.state.pod_info import AssignedPod, PodInfo
-from scheduler_plugin.state.waiting_pods import WaitingPod
+from scheduler_plugin.state.pod_info import AssignedPod
 
 log = logging.getLogger(__name__)
 
@@ -38,22 +35,6 @@ _READ_ANNOTATIONS: Final = (
     names.ANNOTATION_USAGE_THRESHOLDS,
 )
 
-_MOST_SCHEDULERS: Final = 64
-_JUST_BOUND_SECONDS: Final = 30.0
-_CATCH_UP_SECONDS: Final = 30.0
-"""Time in which a watch that was silent delivers the changes of that time."""
-_MOST_KEPT: Final = 16_384
-"""Assumed pods that are kept beyond their expiry; the oldest of more expire."""
-
-
-class _Assumed(NamedTuple):
-    """Times of an assumed pod, monotonic."""
-
-    at: float
-    until: float
-    holds_quota: bool
-    """Whether it was bound, and holds a part of the Mid quota of its namespace."""
-
 
 class Cluster:
     """Entries by node name, and the node of each assigned pod."""
@@ -64,27 +45,16 @@ class Cluster:
         node_columns: NodeColumns,
         *,
         system_in_prod: bool,
-        assumed_ttl_seconds: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._estimator_args = estimator_args
         self._system_in_prod = system_in_prod
-        self._assumed_ttl_seconds = assumed_ttl_seconds
         self.monotonic = monotonic
         self._node_of: dict[str, NodeEntry] = {}
         """Node entry of each pod key. The only index of all pods: it takes 15 MiB at 450,000."""
-        self._assumed: dict[str, _Assumed] = {}
-        """By pod key, oldest first."""
-        self._silent_at = -math.inf
-        """Monotonic time at which the watch of bound pods was last found silent."""
-        self._namesakes: dict[str, str] = {}
-        """UID of the pod whose name and place an assumed pod has taken, by pod key: the next pod of a StatefulSet is
-        assumed while events of the last one still arrive."""
+        self._assumed: dict[str, float] = {}
+        """Monotonic time by pod key until which an assumed pod counts."""
         self._reports = 0
-        self._served_schedulers: set[str] = set()
-        """Names of the schedulers that have called filter."""
-        self.unfiltered_pods = 0
-        """Number of pods that such a scheduler bound without a filter call, since the start."""
         self.resources = estimator_args.resources
         self.vectors = node_columns
         self.entries: dict[str, NodeEntry] = {}
@@ -158,13 +128,9 @@ class Cluster:
             return
         key = pod_info.key(pod)
         counted = self._held(key)
-        if counted is not None and not counted.observed and self._namesakes.get(key) == pod.metadata.uid:
-            return
         if counted is not None and (counted.uid != pod.metadata.uid or self._node_of[key].name != pod.spec.node_name):
             self._forget(key)
             counted = None
-        if counted is None:
-            self._count_unfiltered(pod, now)
         if not pod_info.counts_on_its_node(pod, self._estimator_args):
             self._forget(key)
         elif counted is None or not counted.observed or counted.signature != pod_info.signature(pod):
@@ -174,31 +140,12 @@ class Cluster:
             else:
                 self._assign(pod.spec.node_name, record)
 
-    def serve_scheduler(self, name: str) -> None:
-        """Record the name of a scheduler that calls filter."""
-        if len(self._served_schedulers) < _MOST_SCHEDULERS:
-            self._served_schedulers.add(name)
-
-    def _count_unfiltered(self, pod: pods.Pod, now: float) -> None:
-        """Count a pod that was bound just now and that no filter call announced: kube-scheduler skips the extender."""
-        if pod.spec.scheduler_name in self._served_schedulers:
-            bound_at = pod_info.true_since(pod, "PodScheduled")
-            self.unfiltered_pods += bound_at is not None and 0 <= now - bound_at < _JUST_BOUND_SECONDS
-
     def pod_deleted(self, namespace: str, name: str, uid: str | None = None) -> None:
         """Remove the pod `namespace/name`. With `uid`, only if the counted pod has that UID."""
         key = pod_info.pod_key(namespace, name)
         counted = self._held(key)
         if counted is not None and uid in (None, counted.uid):
             self._forget(key)
-        elif self._namesakes.get(key) == uid:
-            self._namesakes.pop(key, None)
-
-    def find_pod(self, pod: pods.Pod) -> tuple[str, AssignedPod] | None:
-        """Return the node that counts this pod (the same UID), and its record; None if no node does."""
-        key = pod_info.key(pod)
-        counted = self._held(key)
-        return None if counted is None or counted.uid != pod.metadata.uid else (self._node_of[key].name, counted)
 
     def mid_requests(self, node_name: str, uids: Container[str], namespace: str = "") -> tuple[int, int]:
         """Return the sums of mid-cpu (milli-cores) and mid-memory (bytes) of the pods with these UIDs on a node.
@@ -221,74 +168,36 @@ class Cluster:
             for key in gone:
                 self._forget(key)
             yield
-        for key in self._namesakes.keys() - self._node_of.keys():
-            del self._namesakes[key]
 
     # assumed pods
 
-    def assume_pod(self, pod: pods.Pod, node_name: str, now: float, ttl_seconds: float | None = None) -> bool:
-        """Count a pod on the node on which it is going to run; False if the watch already shows the pod.
-
-        It counts for `ttl_seconds`, by default as long as the bind call warrants.
-        """
+    def assume_pod(self, pod: pods.Pod, node_name: str, now: float, seconds: float = math.inf) -> bool:
+        """Count a pod by its object; see `assume`."""
         if not node_name or not pod_info.counts_on_its_node(pod, self._estimator_args):
             return False
-        record = pod_info.assigned(pod, self._estimator_args, now, observed=False)
-        return self.assume(record, node_name, ttl_seconds)
+        return self.assume(pod_info.assigned(pod, self._estimator_args, now, observed=False), node_name, seconds)
 
-    def assume(self, record: AssignedPod, node_name: str, ttl_seconds: float | None = None) -> bool:
-        """Count a pod by its record, which is not observed; see `assume_pod`."""
-        key = record.key
-        counted = self._held(key)
+    def assume(self, record: AssignedPod, node_name: str, seconds: float = math.inf) -> bool:
+        """Count a pod on the node that is chosen for it, for so long; False if it is already shown on a node."""
+        counted = self._held(record.key)
         if counted is not None and counted.uid == record.uid and counted.observed:
             return False
-        namesake = counted.uid if counted is not None and counted.uid != record.uid else self._namesakes.get(key)
-        self._forget(key)
+        self._forget(record.key)
         self._assign(node_name, record)
-        if namesake is not None:
-            self._namesakes[key] = namesake
-        at = self.monotonic()
-        until = at + (self._assumed_ttl_seconds if ttl_seconds is None else ttl_seconds)
-        self._assumed[key] = _Assumed(at, until, ttl_seconds is None and self.vectors.mid_quotas.limits(key))
+        self._assumed[record.key] = self.monotonic() + seconds
         return True
 
-    def forget_assumed(self, pod: pods.Pod | WaitingPod) -> None:
-        """Remove an assumed pod that was not bound: kube-scheduler filters it again, or its binding failed."""
-        self.stop_assuming(pod_info.pod_key(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
-
     def stop_assuming(self, key: str, uid: str) -> None:
-        """Remove a pod that is assumed; see `forget_assumed`."""
+        """Remove an assumed pod that was not bound."""
         counted = self._held(key)
         if counted is not None and counted.uid == uid and not counted.observed:
-            namesake = self._namesakes.get(key)
             self._forget(key)
-            if namesake is not None:
-                self._namesakes[key] = namesake
 
-    def expect_pod(self, pod: PodInfo) -> None:
-        """Count a pod that is about to be placed in its namespace: its node is not known yet."""
-        self.vectors.mid_quotas.expect(pod, self.monotonic())
-
-    def expire_assumed(self, silent_seconds: float = 0.0) -> int:
-        """Remove the assumed pods that no watch event confirmed in time; return their number.
-
-        `silent_seconds` is the time since the last event of the watch of bound pods.
-        """
+    def expire_assumed(self) -> None:
+        """Remove the assumed pods whose time is over."""
         now = self.monotonic()
-        self.vectors.mid_quotas.expire(now)
-        if blindness.is_silent(silent_seconds):
-            self._silent_at = now
-        catches_up = now - self._silent_at < _CATCH_UP_SECONDS
-        expired: list[str] = []
-        late: list[str] = []
-        for key, assumed in self._assumed.items():
-            if assumed.until <= now:
-                may_come = assumed.holds_quota and (catches_up or assumed.at > now - silent_seconds)
-                (late if may_come else expired).append(key)
-        expired += late[: max(len(late) - _MOST_KEPT, 0)]
-        for key in expired:
+        for key in [key for key, until in self._assumed.items() if until <= now]:
             self._forget(key)
-        return len(expired)
 
     # sizes
 
@@ -310,7 +219,6 @@ class Cluster:
         self.vectors.mid_quotas.assigned(record)
         if record.observed:
             self._assumed.pop(record.key, None)
-            self._namesakes.pop(record.key, None)
         self.vectors.write(entry)
 
     def _confirm(self, record: AssignedPod) -> None:
@@ -318,7 +226,6 @@ class Cluster:
         self._node_of[record.key].load.pods[record.key] = record
         self.vectors.mid_quotas.assigned(record)
         self._assumed.pop(record.key, None)
-        self._namesakes.pop(record.key, None)
 
     def _held(self, key: str) -> AssignedPod | None:
         entry = self._node_of.get(key)
@@ -328,7 +235,6 @@ class Cluster:
         entry = self._node_of.pop(key, None)
         if entry is not None:
             self._assumed.pop(key, None)
-            self._namesakes.pop(key, None)
             self.vectors.mid_quotas.removed(key)
             entry.load.remove(key)
             self._update_row(entry)

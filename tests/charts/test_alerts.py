@@ -129,8 +129,6 @@ CASES = {
         },
     ),
     "KoordExpiredNodesPass": one_series("koord_scheduler_plugin_expired_nodes_pass", ONE, ZERO),
-    "KoordExtenderSkipped": one_series("koord_scheduler_plugin_unfiltered_pods_total", RISING, STILL),
-    "KoordRefusedPodsSleep": one_series("koord_scheduler_plugin_failed_retries_total", RISING, STILL),
     "KoordMidQuotaMalformed": one_series(
         'koord_scheduler_plugin_malformed_mid_quotas{pod="a"}', "0x20 2x240", "0x20 1x4 0x240"
     ),

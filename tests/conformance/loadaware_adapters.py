@@ -26,7 +26,6 @@ from scheduler_plugin.state.node_report import NodeMetric
 from tests.conformance import adapters
 
 NOW = 1_700_000_000
-_FOR_EVER = 10.0**9
 _NAME = load_aware.LoadAware.name
 _MOMENTS = ("updateTime", "lastTransitionTime")
 _NO_POD = {"metadata": {}, "spec": {"containers": []}}
@@ -70,7 +69,6 @@ class _Product:
     def __init__(self, inputs: Any) -> None:
         self.parts = assembly.Parts(
             PluginConfiguration({_NAME: _args(inputs)}, filters=(_NAME,), score_weights={_NAME: 1}),
-            assumed_ttl_seconds=_FOR_EVER,
         )
         self.cluster = self.parts.cluster
         self.resources = self.parts.resources

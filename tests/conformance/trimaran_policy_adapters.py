@@ -46,7 +46,7 @@ class _Cluster:
         kept = {key: value for key, value in (args or {}).items() if key not in _SOURCE}
         own = trimaran_config_adapters.completed(name, {**kept, "formula": "upstream"})
         everything = {LoadAware.name: LoadAwareArgs().with_defaults(), name: own}
-        self.parts = assembly.Parts(PluginConfiguration(everything, (), {name: 1}), assumed_ttl_seconds=1e9)
+        self.parts = assembly.Parts(PluginConfiguration(everything, (), {name: 1}))
         (self.policy,) = self.parts.measured
 
     def add(self, node: Any, watcher: Any, placed: Sequence[Any] = ()) -> None:

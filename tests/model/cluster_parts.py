@@ -181,9 +181,6 @@ class KubeScheduler:
 
     def _bind(self, pod: Pod, now: float, wall: float) -> None:
         pod.node_name, pod.bound_at, pod.by_scheduler = NODE, now, True
-        if self.extender is not None:
-            binding = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": NODE}
-            self.extender.bind(json.dumps(binding).encode(), wall)
         scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(now)}
         self.server.patch(
             "pods", pod.name, {"spec": {"nodeName": NODE}, "status": {"conditions": [scheduled]}}, pod.namespace

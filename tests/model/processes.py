@@ -154,12 +154,10 @@ class GuardProcess(Process):
         self.parts = factories.parts(plugins=GUARD_ONLY)
 
     def start(self) -> None:
-        clock = self.host.wall
-        self._start(
-            informer.Informer(
-                self.client.session(), self.parts.cluster, self.parts.waiting, informer.new_watches(), clock
-            ).run()
-        )
+        extender, clock = self.parts.extender, self.host.wall
+        watches = informer.new_watches()
+        shown = lambda pod: extender.shown(pod, clock())  # noqa: E731
+        self._start(informer.Informer(self.client.session(), self.parts.cluster, watches, shown).run())
 
 
 class CleanView:

@@ -165,8 +165,8 @@ FAULTS: Final = (
                 within=UNINTERRUPTED,
             ),
             EXTENDER: proof(
-                "no call and no object of any form ends it",
-                "tests/scheduler_plugin/extender/test_fuzz.py",
+                "any bytes get JSON or a refusal with the cause",
+                "tests/scheduler_plugin/extender/test_verbs.py::test_any_bytes_give_json_or_are_refused",
                 _DEEP,
                 "e2e/cases/faults/test_deep_fields.py",
                 within=UNINTERRUPTED,

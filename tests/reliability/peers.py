@@ -122,10 +122,9 @@ FAULTS: Final = (
                 took_seconds=64.3,
             ),
             EXTENDER: proof(
-                f"{_FOLLOWS}; callers that send nothing cost no other caller its turn",
+                _FOLLOWS,
                 f"{_LINKS}::test_silent_connections_are_detected_within_two_minutes",
                 _RESUMED_EXTENDER,
-                "tests/scheduler_plugin/extender/test_tls.py::test_peers_that_never_finish_their_handshake_keep_no_caller_out",
                 within=120,
                 took_seconds=88.4,
             ),
@@ -360,8 +359,8 @@ FAULTS: Final = (
             ),
             EXTENDER: proof(
                 "it serves new connections with a renewed certificate, and trusts no removed authority",
-                "tests/scheduler_plugin/extender/test_tls.py::test_a_renewed_certificate_serves_new_connections",
-                "tests/scheduler_plugin/extender/test_tls.py::test_an_authority_that_is_removed_is_not_trusted_any_more",
+                "tests/scheduler_plugin/extender/test_server.py::"
+                "test_renewed_files_count_for_new_connections_and_unusable_ones_change_nothing",
                 f"{_CERTIFICATES}::test_a_new_authority_is_trusted_and_the_old_one_no_longer",
                 within=AT_ONCE,
             ),

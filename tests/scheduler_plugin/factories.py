@@ -13,7 +13,6 @@ from api_types.kubernetes import pods
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.state.node_report import NodeMetric
-from scheduler_plugin.state.waiting_pods import WaitingPod
 
 NOW = 1_700_000_000.0
 
@@ -65,19 +64,6 @@ def pod_document(
 
 def pod(*args: Any, **overrides: Any) -> pods.Pod:
     return msgspec.json.decode(json.dumps(pod_document(*args, **overrides)), type=pods.Pod)
-
-
-def waiting_pod(
-    name: str, *, scheduled: str = "", nominated: str = "", reason: str = "Unschedulable", message: str = ""
-) -> WaitingPod:
-    """Return a pod without a node; `scheduled` is the status of its condition PodScheduled."""
-    condition = {"type": "PodScheduled", "status": scheduled, "reason": reason, "message": message}
-    conditions = [condition] if scheduled else []
-    document = {
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-        "status": {"conditions": conditions, "nominatedNodeName": nominated},
-    }
-    return msgspec.json.decode(json.dumps(document), type=WaitingPod)
 
 
 def node(
@@ -146,8 +132,6 @@ class Clock:
 def parts(
     load_aware: dict[str, Any] | None = None,
     *,
-    assumed_ttl_seconds: float = 120,
-    short_list: int = 0,
     plugins: dict[str, Any] | None = None,
     monotonic: Callable[[], float] | None = None,
 ) -> assembly.Parts:
@@ -155,8 +139,6 @@ def parts(
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
     return assembly.Parts(
         loader.parse({"pluginConfig": entries, "plugins": plugins}),
-        assumed_ttl_seconds=assumed_ttl_seconds,
-        short_list=short_list,
         monotonic=monotonic or Clock(),
     )
 

@@ -94,11 +94,10 @@ PANELS: Final = (
     ),
     Panel(
         "Pods that need attention",
-        "Pods that no node passed, pods that were bound without a filter call, nodes with expired reports that pass.",
+        "Pods that no node passed, nodes with expired reports that pass.",
         COUNT,
         {
             "refused pods": "max(koord_scheduler_plugin_refused_pods)",
-            "without a filter call, last hour": "sum(increase(koord_scheduler_plugin_unfiltered_pods_total[1h]))",
             "expired nodes pass": "max(koord_scheduler_plugin_expired_nodes_pass)",
         },
         8,

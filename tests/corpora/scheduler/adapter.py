@@ -38,7 +38,6 @@ from scheduler_plugin.load_watcher.records import Windows
 from scheduler_plugin.plugins.trimaran.feed import MeasurementFeed
 from scheduler_plugin.state import mid_watches
 from scheduler_plugin.state.node_report import NodeMetric
-from scheduler_plugin.state.waiting_pods import WaitingPod
 
 NOW: Final = 1_700_000_000.0
 QUOTA: Final = "koordinator.sh/mid-quota"
@@ -52,6 +51,8 @@ REASONS: Final = {
     "node(s) accept no more Mid pods of a namespace than its mid-quota": "mid: quota",
     "node(s) accept no new Mid pods until the list of namespaces has their mid-quotas": "mid: quotas unknown",
 }
+_ELSEWHERE: Final = "elsewhere"
+"""Node of a pod that counts in its namespace, and on no node of the case."""
 COUNTERS: Final = ("koord_scheduler_plugin_node_problems", "koord_scheduler_plugin_fallback_level_nodes")
 
 
@@ -83,10 +84,10 @@ class Scheduler:
         self._silent_seconds: float | None = None
         self._parts = assembly.Parts(
             configuration,
-            assumed_ttl_seconds=120.0,
             measurement_age_seconds=measurement_age_seconds,
             monotonic=lambda: self._offset,
         )
+        self._parts.extender.assumed_seconds = 0.0  # a case states itself what counts
         self._windows = Windows(math.inf)
         self._registry = CollectorRegistry()
         for collector in self._parts.collectors():
@@ -130,8 +131,6 @@ class Scheduler:
                 parts.vectors.mid_quotas.is_known = document["complete"]
             case "Pod" if document["spec"].get("nodeName"):
                 parts.cluster.pod_changed(msgspec.json.decode(body, type=pods.Pod), self._now)
-            case "Pod":
-                parts.waiting.changed(msgspec.json.decode(body, type=WaitingPod))
 
     def _delete(self, document: dict[str, Any]) -> None:
         parts, metadata = self._parts, document["metadata"]
@@ -144,7 +143,7 @@ class Scheduler:
                 parts.vectors.mid_quotas.namespace_changed(metadata["name"], None)
             case "Pod":
                 parts.cluster.pod_deleted(metadata["namespace"], metadata["name"], metadata.get("uid"))
-                parts.waiting.gone(metadata["namespace"], metadata["name"])
+                parts.cluster.stop_assuming(f"{metadata['namespace']}/{metadata['name']}", metadata.get("uid", ""))
 
     def _measurements(self, document: dict[str, Any]) -> None:
         parts = self._parts
@@ -179,9 +178,9 @@ class Scheduler:
     ) -> dict[str, Any]:
         """Return score of each node that passes, and [score, reason] of each other; no score is None."""
         extender, metadata = self._parts.extender, pod["metadata"]
+        key = f"{metadata['namespace']}/{metadata['name']}"
         self._parts.check_blindness(self._silent_seconds, self._now)
-        self._parts.waiting.changed(msgspec.convert(pod, type=WaitingPod))
-        names = nodes or list(self._parts.vectors.rows)
+        names = nodes or [name for name in self._parts.vectors.rows if name != _ELSEWHERE]
         body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}, separators=(",", ":")).encode()
         filtered = json.loads(extender.filter(body, self._now))
         failed = {**(filtered.get("FailedNodes") or {}), **(filtered.get("FailedAndUnresolvableNodes") or {})}
@@ -190,11 +189,12 @@ class Scheduler:
             failed = self._reasons_of_each(pod, [name for name in names if name not in passed])
         prioritized = json.loads(extender.prioritize(body, self._now))
         scores = {entry["Host"]: entry["Score"] for entry in prioritized}
-        if bind:
-            uid = {"PodUID": metadata["uid"], "PodName": metadata["name"], "PodNamespace": metadata["namespace"]}
-            extender.bind(json.dumps({**uid, "Node": bind}).encode(), self._now)
-        if not waits:
-            self._parts.waiting.gone(metadata["namespace"], metadata["name"])
+        counted = bind or (_ELSEWHERE if waits else "")
+        if counted and not failed:  # a pod that some node refuses is asked about again, which ends what it held
+            seconds = 120.0 if bind else 60.0
+            self._parts.cluster.assume_pod(msgspec.convert(pod, type=pods.Pod), counted, self._now, seconds)
+        if bind and not failed:
+            self._parts.records.bound(key, metadata["uid"], bind, self._parts.vectors.rows.get(bind))
         return {
             name: [scores.get(name), reason(failed[name])] if name in failed else scores.get(name) for name in names
         }
@@ -211,10 +211,7 @@ class Scheduler:
         self._parts.check_blindness(self._silent_seconds, self._now)
         named = {name: {"Pods": [{"UID": uid} for uid in uids]} for name, uids in victims.items()}
         body = json.dumps({"Pod": pod, "NodeNameToMetaVictims": named}).encode()
-        kept = list(json.loads(self._parts.extender.preempt(body, self._now))["NodeNameToMetaVictims"])
-        self._parts.waiting.changed(msgspec.convert(pod, type=WaitingPod))
-        self._parts.waiting.gone(pod["metadata"]["namespace"], pod["metadata"]["name"])
-        return kept
+        return list(json.loads(self._parts.extender.preempt(body, self._now))["NodeNameToMetaVictims"])
 
     def _explain(self, key: str) -> dict[str, Any]:
         """Return the inputs of the last decision on a pod, by node."""

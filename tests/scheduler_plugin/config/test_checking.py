@@ -11,7 +11,6 @@ EXTENDER = {
     "filterVerb": "filter",
     "prioritizeVerb": "prioritize",
     "preemptVerb": "preempt",
-    "bindVerb": "bind",
     "weight": 1,
     "nodeCacheCapable": True,
     "ignorable": True,
@@ -79,12 +78,11 @@ def test_plugins_within_a_scheduler_configuration_are_checked():
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"bindVerb": "preempt"}, 'extenders[0].bindVerb: seen "preempt", want bind'),
+        ({"bindVerb": "bind"}, 'extenders[0].bindVerb: seen "bind", want nothing'),
         ({"nodeCacheCapable": False}, "extenders[0].nodeCacheCapable: seen false"),
         ({"preemptVerb": None}, "extenders[0].preemptVerb: seen null, want preempt beside filterVerb"),
         ({"preemptVerb": "filter"}, 'extenders[0].preemptVerb: seen "filter", want preempt'),
         ({"weight": 0}, "extenders[0].weight: seen 0, want an integer above 0"),
-        ({"ignorable": False}, "extenders[0].ignorable: seen false, want true beside bindVerb"),
         ({"httpTimeout": "soon"}, 'extenders[0].httpTimeout: seen "soon", want a duration'),
         ({"urlPrefix": None}, "extenders[0].urlPrefix: seen null, want an address"),
         (
@@ -112,6 +110,7 @@ def test_refuses_values_that_keep_the_extender_from_working(change, expected):
             scheduler(extender={**EXTENDER, "urlPrefix": "https://x:1", "enableHTTPS": True}),
             "extenders[0].tlsConfig: seen null, want caFile or caData",
         ),
+        (scheduler(extender={**EXTENDER, "ignorable": False}), "extenders[0].ignorable: seen false, want true"),
         (
             scheduler(extender={**EXTENDER, "prioritizeVerb": ""}),
             'extenders[0].prioritizeVerb: seen "", want prioritize',

@@ -30,10 +30,9 @@ def parts():
 
 def decided(parts, bound_to="", nodes=NODES, pod=POD):
     parts.extender.filter(request(pod, nodes), NOW + 12)
-    parts.extender.prepare()
+    parts.extender.prioritize(request(pod, nodes), NOW + 12)
     if bound_to:
-        binding = {"PodName": "web", "PodNamespace": "default", "PodUID": "uid-web", "Node": bound_to}
-        parts.extender.bind(json.dumps(binding).encode(), NOW + 12)
+        parts.records.bound("default/web", "uid-web", bound_to, parts.vectors.rows[bound_to])
     plugins = parts.cycle.rejecting_plugins
     found = explanation.page("default/web", parts.records.decisions("default/web"), plugins, parts.resources)
     json.dumps(found, allow_nan=False)
@@ -78,7 +77,7 @@ def test_a_choice_against_the_scores_is_attributed_to_kube_scheduler(parts):
     preferred = "which kube-scheduler's own scores preferred"
     assert shown["cool"].startswith(f"passed, score 85, 5 more than the chosen node, {preferred};")
     parts.cluster.metric_changed(factories.metric("warm", usage={"cpu": "10", "memory": "10Gi"}))
-    parts.cluster.forget_assumed(factories.pod("web"))
+    parts.cluster.pod_deleted("default", "web")
     shown = sentences(decided(parts, bound_to="warm"))
     assert shown["cool"].startswith("passed, score 85, same score as the chosen node (tie broken by kube-scheduler);")
 
@@ -87,7 +86,7 @@ def test_explains_a_pod_that_was_not_bound(parts):
     assert decided(parts, nodes=["hot"])["outcome"] == "no node passed, kube-scheduler will try again"
     decision = decided(parts)
     assert decision["node"] is None
-    assert "no bind call" in decision["outcome"]
+    assert "not bound" in decision["outcome"]
     assert sentences(decision)["cool"].startswith("passed, score 85; ")
 
 

@@ -39,7 +39,7 @@ def test_filter_calls_are_counted_by_outcome():
     def value(name, **labels):
         return registry.get_sample_value(f"koord_scheduler_plugin_{name}", labels)
 
-    outcomes = {each: value("filtered_pods_total", outcome=each) for each in parts.extender.outcomes}
+    outcomes = {each: value("filtered_pods_total", outcome=each) for each in parts.counts.outcomes}
     assert outcomes == {"all_passed": 2, "some_rejected": 1, "none_passed": 1}
     expired = {"plugin": "LoadAwareScheduling", "reason": "node(s) nodeMetric expired"}
     assert value("rejected_nodes_total", **expired) == 2

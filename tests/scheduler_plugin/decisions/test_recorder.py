@@ -4,12 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from prometheus_client import CollectorRegistry
 
 from scheduler_plugin.decisions import explanation
 from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, DecisionRecords, NodeChoice, RecordedColumns
-from scheduler_plugin.extender.dispatcher import Dispatcher
-from scheduler_plugin.extender.metrics import RequestMetrics
 from scheduler_plugin.framework.interface import PluginScores
 from scheduler_plugin.state.pod_info import PodInfo
 from tests.scheduler_plugin import factories
@@ -122,28 +119,13 @@ def test_inputs_are_those_of_the_decision_after_later_changes(parts):
 def test_the_verbs_make_a_complete_record(parts):
     body = request(pod_document("web", requests={"cpu": "1"}), NODES)
     parts.extender.filter(body, NOW)
-    parts.extender.prepare()
     parts.extender.prioritize(request(pod_document("web", requests={"cpu": "1"}), ["n1", "n2"]), NOW)
-    parts.extender.bind(b'{"PodName":"web","PodNamespace":"default","PodUID":"uid-web","Node":"n1"}', NOW)
+    parts.extender.shown(factories.pod("web", node="n1"), NOW)
     (decision,) = parts.records.decisions("default/web")
     # n1: (100 - 10 - 0.85) cores -> 89, memory 98 -> 93; n2: 79 and 98 -> 88; the hot n3 is rejected
     assert decision.scores.tolist() == [93, 88]
     assert (decision.node, decision.codes.tolist()) == ("n1", [0, 0, 2])
     assert parts.records.choices[NodeChoice.BEST] == 1
-
-
-def test_columns_are_copied_after_the_prioritize_response(parts):
-    dispatcher = Dispatcher(parts.extender, RequestMetrics(CollectorRegistry()), list, lambda: NOW)
-
-    def call(verb, nodes):
-        response = dispatcher("POST", f"/{verb}", request(pod_document("web"), nodes))
-        before = parts.records.bytes
-        response.then()
-        return before
-
-    assert call("filter", NODES) == 0
-    assert call("prioritize", ["n1", "n2"]) == 0  # while it waited
-    assert parts.records.bytes > 0
 
 
 def test_older_decisions_keep_the_counts_and_the_best_nodes_in_less_memory():
@@ -156,15 +138,9 @@ def test_older_decisions_keep_the_counts_and_the_best_nodes_in_less_memory():
     for number in range(100):
         document = pod_document(f"web-{number}")
         passed = parts.extender.filter(request(document, names), NOW)
-        parts.extender.prepare()
         parts.extender.prioritize(request(document, json.loads(passed)["NodeNames"]), NOW)
-        binding = {
-            "PodName": f"web-{number}",
-            "PodNamespace": "default",
-            "PodUID": f"uid-web-{number}",
-            "Node": "node-042",
-        }
-        parts.extender.bind(json.dumps(binding).encode(), NOW)
+        parts.extender.shown(factories.pod(f"web-{number}", node="node-042"), NOW)
+        parts.cluster.pod_deleted("default", f"web-{number}")
     assert len(parts.records) > 30
     assert parts.records.bytes <= 400_000
     (newest,) = parts.records.decisions("default/web-99")

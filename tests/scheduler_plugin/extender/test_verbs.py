@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_plugin.extender.verbs import BadExtenderCall
-from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
 
@@ -18,24 +17,26 @@ HOT = "node(s) cpu usage exceed threshold"
 POD = factories.pod_document(requests={"cpu": "1", "memory": "1Gi"})
 
 
-def populated():
-    parts = factories.parts()
+def populated(clock=None):
+    parts = factories.parts(monotonic=clock)
     for name, cpu in (("cool", "10"), ("warm", "40"), ("hot", "90")):
         parts.cluster.node_changed(factories.node(name))
         parts.cluster.metric_changed(factories.metric(name, usage={"cpu": cpu, "memory": "10Gi"}))
     return parts
 
 
-parts = pytest.fixture(populated, name="parts")
+@pytest.fixture
+def clock():
+    return factories.Clock()
+
+
+@pytest.fixture
+def parts():
+    return populated()
 
 
 def call(verb, pod, names, now=NOW):
     return json.loads(verb(factories.request(pod, names), now))
-
-
-def bind(parts, node, uid="uid-web-1", now=NOW):
-    binding = {"PodName": "web-1", "PodNamespace": "default", "PodUID": uid, "Node": node}
-    return json.loads(parts.extender.bind(json.dumps(binding).encode(), now))
 
 
 def scores(parts, names=("cool", "warm"), now=NOW):
@@ -84,7 +85,6 @@ def test_preemption_removes_the_nodes_that_filter_rejects_whoever_the_victims_ar
     parts.cluster.pod_changed(victim, NOW)
     candidates = {"hot": ["uid-victim"], "cool": ["any"], "nowhere": ["any"]}
     assert preempt(parts, POD, candidates) == ["cool", "nowhere"]
-    assert parts.extender.preemption_candidates == {"kept": 2, "removed": 1}
 
 
 def offer_mid(parts, name):
@@ -110,57 +110,34 @@ def test_preemption_withstands_victims_of_absurd_amounts(parts, count, victims, 
     assert preempt(parts, pod, {"n1": [f"uid-x{index}" for index in range(victims)]}) == kept
 
 
-def test_the_prepared_response_equals_a_computed_one(parts):
-    fresh = scores(parts)
+def test_a_pod_counts_on_its_expected_node_until_it_is_shown_asked_about_again_or_its_time_is_over(clock):
+    parts = populated(clock)
+
+    def counted():
+        return [name for name, entry in parts.cluster.entries.items() if entry.load.pods]
+
+    scores(parts)
+    assert counted() == ["cool"]
+    parts.extender.shown(factories.pod(node="warm", phase="Running"), NOW)
+    assert counted() == ["warm"]
+    parts.cluster.pod_deleted("default", "web-1")
+    assert call(parts.extender.filter, POD, ["warm"]) == {"NodeNames": ["warm"]}
+    assert counted() == ["warm"]
+    call(parts.extender.filter, POD, ["hot"])
+    assert counted() == []
+    scores(parts)
+    clock.seconds += 31
+    parts.cluster.expire_assumed()
+    assert counted() == []
+
+
+def test_the_record_of_a_decision_has_the_node_on_which_the_watch_shows_the_pod(parts):
     call(parts.extender.filter, POD, ["cool", "warm"])
-    parts.extender.prepare()
-    prepared, _placement = parts.extender._pending.response_to(
-        factories.request(POD, ["cool", "warm"]), parts.vectors, NOW
-    )
-    assert {entry["Host"]: entry["Score"] for entry in json.loads(prepared)} == fresh
-    assert scores(parts) == fresh
-
-
-@given(st.lists(st.integers(0, 60), min_size=1, max_size=30), st.integers(1, 12))
-def test_a_short_list_has_the_best_nodes_in_their_order(cpus, size):
-    parts = factories.parts(short_list=size)
-    names = [f"n{index}" for index in range(len(cpus))]
-    for name, cpu in zip(names, cpus, strict=True):
-        parts.cluster.node_changed(factories.node(name))
-        parts.cluster.metric_changed(factories.metric(name, usage={"cpu": str(cpu), "memory": "10Gi"}))
-    found = scores(parts, names)
-    passed = call(parts.extender.filter, POD, names)["NodeNames"]
-    assert passed == [name for name in names if name in passed]
-    assert sorted(found[name] for name in passed) == sorted(found.values())[-size:]
-
-
-def test_bind_is_recorded_and_left_to_kube_scheduler(parts):
-    call(parts.extender.filter, POD, ["cool", "warm"])
-    before = scores(parts)["cool"]
-    error = "binding recorded; kube-scheduler binds the pod (this extender is ignorable)"
-    assert bind(parts, "cool") == {"Error": error}
-    twin = call(
-        parts.extender.prioritize, factories.pod_document("twin", requests={"cpu": "1", "memory": "1Gi"}), ["cool"]
-    )
-    assert twin[0]["Score"] < before
-
-
-def test_filtering_a_pod_again_forgets_the_assumed_one(parts):
-    call(parts.extender.filter, POD, ["cool"])
-    bind(parts, "cool")
-    call(parts.extender.filter, POD, ["cool"])
-    assert parts.cluster.counts()["unconfirmed_pods"] == 0
-
-
-def test_a_plugin_that_fails_on_a_node_does_not_break_the_response(parts, monkeypatch):
-    def fail(_plugin, _entry):
-        raise OverflowError
-
-    monkeypatch.setattr(LoadAware, "write", fail)
-    with pytest.raises(OverflowError):
-        parts.cluster.node_changed(factories.node("odd"))
-    assert call(parts.extender.filter, POD, ["cool", "odd"]) == {"NodeNames": ["cool", "odd"]}
-    assert {entry["Host"] for entry in call(parts.extender.prioritize, POD, ["cool", "odd"])} == {"cool", "odd"}
+    scores(parts)
+    for _ in range(2):
+        parts.extender.shown(factories.pod(node="warm", phase="Running"), NOW)
+    assert parts.records.decisions("default/web-1")[0].node == "warm"
+    assert sum(parts.records.choices.values()) == parts.records.choices["other"] == 1
 
 
 def test_a_burst_spreads_over_equal_nodes_because_assumed_pods_count():
@@ -174,7 +151,6 @@ def test_a_burst_spreads_over_equal_nodes_because_assumed_pods_count():
         pod = factories.pod_document(f"burst-{index}", requests={"cpu": "1", "memory": "1Gi"})
         passing = call(parts.extender.filter, pod, names)["NodeNames"]
         best = max(call(parts.extender.prioritize, pod, passing), key=lambda entry: entry["Score"])["Host"]
-        bind(parts, best, uid=pod["metadata"]["uid"])
         placed[best] += 1
     assert set(placed.values()) == {4}
 
@@ -233,7 +209,6 @@ def damaged(cuts):
 )
 def test_any_bytes_give_json_or_are_refused(body):
     extender = FUZZED.extender
-    for verb in (extender.filter, extender.prioritize, extender.bind):
+    for verb in (extender.filter, extender.prioritize, extender.preempt):
         with contextlib.suppress(BadExtenderCall):
             json.loads(verb(body, NOW))
-        extender.prepare()

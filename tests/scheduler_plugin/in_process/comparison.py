@@ -1,8 +1,8 @@
-"""Run scripts under both schedulers, and name every difference.
+"""Run scripts with the product and with the model of it, and name every difference.
 
     python -m tests.scheduler_plugin.in_process.comparison [--seeds 100] [--most-feasible N] [--initial-backoff S]
 
-Print how many scripts agree, and what both schedulers did.
+Print how many scripts agree, and what both did.
 """
 
 from __future__ import annotations
@@ -13,60 +13,38 @@ import itertools
 from typing import Any, NamedTuple
 
 from tests.scheduler_plugin.in_process import scripted_cluster
-from tests.scheduler_plugin.in_process.extender_calls import Extender
 from tests.scheduler_plugin.in_process.kube_scheduler import KubeScheduler
 from tests.scheduler_plugin.in_process.plugin_inside import PluginInside
+from tests.scheduler_plugin.in_process.product_inside import ProductInside
 from tests.scheduler_plugin.in_process.scripted_cluster import Script
 
 
 class Compared(NamedTuple):
-    """Both runs. The plugin inside takes the same of several best nodes, if it is one of its own best ones."""
+    """Both runs."""
 
     script: Script
-    outside: KubeScheduler
-    inside: KubeScheduler
-    extender: Extender
+    product: KubeScheduler
+    model: KubeScheduler
 
-    def differences(self) -> list[tuple[int, str]]:
-        """Return the first placement and every eviction that differ: the step, and words."""
-        found = []
-        with_claim = {pod.name for pod in self.script.pods if pod.binds_after}
-        for one, other in itertools.zip_longest(self.outside.placements, self.inside.placements):
-            is_narrower = one and other and one.pod in with_claim and one.best < other.best
-            if one != other and not (is_narrower and one._replace(best=other.best) == other):
-                step = min(each.step for each in (one, other) if each)
-                found.append((step, f"placements: by extender {one}, by plugin {other}"))
+    def differences(self) -> list[str]:
+        """Return the first placement and every eviction that differ, in words."""
+        result = []
+        for one, other in itertools.zip_longest(self.product.placements, self.model.placements):
+            if one != other:
+                result.append(f"placements: by the product {one}, by the model {other}")
                 break
-        by_extender, by_plugin = set(self.outside.evictions), set(self.inside.evictions)
-        found += [(each.step, f"evictions: only by extender {each}") for each in by_extender - by_plugin]
-        found += [(each.step, f"evictions: only by plugin {each}") for each in by_plugin - by_extender]
-        return sorted(found)
-
-    def limits(self) -> dict[str, int]:
-        """Return what an extender does otherwise by its nature that happened in this script, and its first step."""
-        guesses = self.extender.wrong_guesses if self.script.in_tree_scores else []
-        steps = {
-            "wrong guess": guesses,
-            "kept nomination": self.outside.kept_nominations,
-            "extra retry": self.outside.extra_retries,
-        }
-        return {name: found[0] for name, found in steps.items() if found}
-
-    def unexplained(self) -> list[str]:
-        """Return the differences without such an event at the same time or before."""
-        since = min(self.limits().values(), default=10**6)
-        found = self.differences()
-        return [words for _, words in found] if found and found[0][0] < since else []
+        by_product, by_model = set(self.product.evictions), set(self.model.evictions)
+        result += [f"evictions: only by the product {each}" for each in by_product - by_model]
+        result += [f"evictions: only by the model {each}" for each in by_model - by_product]
+        return result
 
 
 def compare(script: Script, **options: Any) -> Compared:
-    """Run a script under both; `options` are those of the model."""
-    extender = Extender(script)
-    with extender.simulated_time():
-        outside = KubeScheduler(script, extender, **options).run()
-    chosen = {(each.step, each.pod): each.node for each in outside.placements}
-    inside = KubeScheduler(script, PluginInside(script), ties=chosen, **options).run()
-    return Compared(script, outside, inside, extender)
+    """Run a script under both; `options` are those of the model of kube-scheduler."""
+    product = ProductInside(script)
+    with product.same_hashes():
+        by_product = KubeScheduler(script, product, **options).run()
+    return Compared(script, by_product, KubeScheduler(script, PluginInside(script), **options).run())
 
 
 def main() -> None:
@@ -85,15 +63,13 @@ def main() -> None:
         for seed in range(chosen.seeds):
             script = scripted_cluster.drawn(seed, in_tree_scores=in_tree_scores, volumes=volumes)
             compared = compare(script, **options)
-            limits = sorted(compared.limits(), key=lambda name: compared.limits()[name])
-            counted[f"differs after {limits[0]}" if limits else "differs"] += bool(compared.differences())
-            counted["differs without a reason"] += bool(compared.unexplained())
-            for name, run in (("extender", compared.outside), ("plugin", compared.inside)):
+            counted["differs"] += bool(compared.differences())
+            for name, run in (("product", compared.product), ("model", compared.model)):
                 counted[f"{name} placements"] += len(run.placements)
                 counted[f"{name} evictions"] += len(run.evictions)
                 counted[f"{name} attempts"] += run.attempts
-        found = ", ".join(f"{name} {count}" for name, count in sorted(counted.items()) if count)
-        print(f"in-tree scores {in_tree_scores}, volumes {volumes}, {chosen.seeds} scripts: {found}")
+        numbers = ", ".join(f"{name} {count}" for name, count in sorted(counted.items()) if count)
+        print(f"in-tree scores {in_tree_scores}, volumes {volumes}, {chosen.seeds} scripts: {numbers}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
                 many as fit; of the candidates take the one with the least important victims, and nominate it
     queue       by priority, then by time; a refused pod waits for an event, then until the end of its backoff
 
-The load plugin is a `LoadPlugin`: one inside the process, or an extender. Only there the two schedulers differ.
+The load plugin is a `LoadPlugin`: the product, or a plain model of it. Only there the two schedulers differ.
 """
 
 from __future__ import annotations
@@ -17,33 +17,22 @@ from typing import NamedTuple, Protocol
 from tests.scheduler_plugin.in_process import scripted_cluster
 from tests.scheduler_plugin.in_process.scripted_cluster import STEP_SECONDS, Report, Script, ScriptedPod
 
-LOAD_REASON = "node(s) cpu usage exceed threshold"
 _WAKING_ROUNDS = 3
 RESOLVABLE, UNRESOLVABLE = "resolvable", "unresolvable"
-
-
-class Answer(NamedTuple):
-    """Nodes that passed the load plugin, and the rejections of the others."""
-
-    passed: Sequence[str]
-    rejected: Mapping[str, str]
 
 
 class LoadPlugin(Protocol):
     """What kube-scheduler calls, and what the API server shows. Times are seconds from the begin of the script."""
 
-    def passes_inside(self, pod: ScriptedPod, node: str) -> bool: ...  # Filter, also of the dry run
-    def call_filter(self, pod: ScriptedPod, nodes: Sequence[str], nominated: str) -> Answer: ...
+    def passes(self, pod: ScriptedPod, node: str) -> bool: ...  # Filter, also of the dry run
     def scores(self, pod: ScriptedPod, nodes: Sequence[str]) -> Mapping[str, int]: ...
-    def call_preempt(self, pod: ScriptedPod, victims: Mapping[str, Sequence[ScriptedPod]]) -> Iterable[str]: ...
+    def refused(self, pod: ScriptedPod, nodes: Iterable[str]) -> None: ...
     def reserve(self, pod: ScriptedPod, node: str) -> None: ...
     def unreserve(self, pod: ScriptedPod) -> None: ...
-    def call_bind(self, pod: ScriptedPod, node: str) -> None: ...
 
     def clock_moved(self, seconds: float) -> None: ...
     def report_changed(self, report: Report) -> None: ...
-    def pod_waits(self, pod: ScriptedPod, nominated: str, reason: str = "", message: str = "") -> None: ...
-    def volume_begun(self, pod: ScriptedPod, node: str) -> None: ...
+    def pod_waits(self, pod: ScriptedPod) -> None: ...
     def pod_bound(self, pod: ScriptedPod, node: str, at: float) -> None: ...
     def pod_gone(self, pod: ScriptedPod) -> None: ...
 
@@ -61,8 +50,6 @@ class _Entry:
     ready_at: float = -1.0
     since: float = 0.0
     rejected_by_load: bool = False
-    is_extra: bool = False
-    """Whether the next attempt is one that the load plugin asked for although it refused no node in the last one."""
 
 
 @dataclasses.dataclass
@@ -120,14 +107,9 @@ class KubeScheduler:
         self._placed: dict[str, _Placed] = {}
         self._nominated: dict[str, str] = {}
         self._failed_binds: dict[str, int] = {}
-        self._statuses: dict[str, tuple[str, str, str]] = {}
         self.placements: list[Placement] = []
         self.evictions: list[Eviction] = []
         self.attempts = 0
-        self.kept_nominations: list[int] = []
-        """Steps in which the extender left no candidate to a nominated pod: kube-scheduler keeps its nomination."""
-        self.extra_retries: list[int] = []
-        """Steps in which an attempt that a plugin inside does not cause placed a pod or evicted others."""
 
     def run(self) -> KubeScheduler:
         """Run the script to its end."""
@@ -140,7 +122,7 @@ class KubeScheduler:
             for pod in self._script.pods:
                 if pod.arrives == step:
                     self._queue[pod.name] = _Entry(pod, since=self._now)
-                    self._load.pod_waits(pod, "")
+                    self._load.pod_waits(pod)
             self._finish_bindings()
             self._settle()
         return self
@@ -149,10 +131,7 @@ class KubeScheduler:
         """Let the pods that are woken by what has just happened be tried, before more happens."""
         self._schedule()
         for _ in range(_WAKING_ROUNDS):
-            woken = [name for name in self._load.woken() if name in self._queue]
-            for entry in map(self._queue.__getitem__, woken):
-                entry.is_extra = not entry.rejected_by_load and not entry.is_active
-            self._wake(woken)
+            self._wake(name for name in self._load.woken() if name in self._queue)
             self._schedule()
 
     def waiting(self) -> set[str]:
@@ -214,27 +193,24 @@ class KubeScheduler:
             entry.attempts += 1
             self.attempts += 1
             entry.is_active = False  # an event during the attempt counts
-            evictions, is_extra, entry.is_extra = len(self.evictions), entry.is_extra, False
             self._attempt(entry)
-            if is_extra and (entry.pod.name not in self._queue or len(self.evictions) > evictions):
-                self.extra_retries.append(self._step)
 
     def _attempt(self, entry: _Entry) -> None:
         pod, nominated = entry.pod, self._nominated.get(entry.pod.name, "")
         rejected: dict[str, str] = {}
         by_load: set[str] = set()
-        feasible = self._feasible(pod, [nominated], nominated, {}, by_load) if nominated else []
+        feasible = self._feasible(pod, [nominated], {}, by_load) if nominated else []
         if not feasible:
-            feasible = self._feasible(pod, list(self._nodes), nominated, rejected, by_load)
+            feasible = self._feasible(pod, list(self._nodes), rejected, by_load)
         if feasible:
             self._place(entry, feasible)
             return
         self._post_filter(pod, nominated, rejected)
-        texts = sorted(LOAD_REASON if name in by_load else "Insufficient cpu" for name in rejected)
-        self._refuse(entry, rejected_by_load=bool(by_load), reason="Unschedulable", message=", ".join(texts))
+        self._load.refused(pod, sorted(by_load))
+        self._refuse(entry, rejected_by_load=bool(by_load))
 
     def _feasible(
-        self, pod: ScriptedPod, nodes: list[str], nominated: str, rejected: dict[str, str], by_load: set[str]
+        self, pod: ScriptedPod, nodes: list[str], rejected: dict[str, str], by_load: set[str]
     ) -> Sequence[str]:
         """Return the nodes that pass; fill in the rejections, and the nodes that the load plugin rejected."""
         found: list[str] = []
@@ -246,20 +222,14 @@ class KubeScheduler:
             tried += 1
             if not self._fits(pod, name, ()):
                 rejected[name] = RESOLVABLE
-            elif not self._load.passes_inside(pod, name):
+            elif not self._load.passes(pod, name):
                 rejected[name] = RESOLVABLE
                 by_load.add(name)
             else:
                 found.append(name)
         if len(nodes) > 1:
             self._next_node += tried
-        if not found:
-            return []
-        answer = self._load.call_filter(pod, sorted(found), nominated)
-        by_load.update(set(found) - set(answer.passed))
-        if not answer.passed:
-            rejected.update(answer.rejected)
-        return answer.passed
+        return sorted(found)
 
     def _fits(self, pod: ScriptedPod, name: str, without: Iterable[str]) -> bool:
         node, absent = self._nodes[name], set(without)
@@ -286,9 +256,7 @@ class KubeScheduler:
         self._end_nomination(pod.name)
         self._placed[pod.name] = _Placed(pod, node, binds_at=self._step + pod.binds_after)
         self._load.reserve(pod, node)
-        if pod.binds_after:
-            self._load.volume_begun(pod, node)
-        else:
+        if not pod.binds_after:
             self._bind(pod.name)
 
     def _least_allocated(self, pod: ScriptedPod, name: str) -> int:
@@ -301,7 +269,6 @@ class KubeScheduler:
 
     def _bind(self, name: str) -> None:
         placed = self._placed[name]
-        self._load.call_bind(placed.pod, placed.node)
         failed = self._failed_binds.get(name, 0)
         if failed < placed.pod.failing_binds:
             self._failed_binds[name] = failed + 1
@@ -309,20 +276,16 @@ class KubeScheduler:
             self._load.unreserve(placed.pod)
             self._wake(self._queue)
             entry = self._queue[name] = _Entry(placed.pod, attempts=failed)
-            self._refuse(entry, rejected_by_load=False, reason="SchedulerError", message=f"binding failed: {failed}")
+            self._refuse(entry, rejected_by_load=False)
             return
         placed.bound_at = self._step
         self._load.pod_bound(placed.pod, placed.node, self._now)
 
-    def _refuse(self, entry: _Entry, *, rejected_by_load: bool, reason: str, message: str) -> None:
+    def _refuse(self, entry: _Entry, *, rejected_by_load: bool) -> None:
         initial, longest = self._backoff
         entry.rejected_by_load = rejected_by_load
         entry.ready_at = self._now + min(initial * 2 ** min(entry.attempts - 1, 20), longest)
         entry.since = self._now
-        status = self._nominated.get(entry.pod.name, ""), reason, message
-        if self._statuses.get(entry.pod.name) != status:  # an equal one is not written
-            self._statuses[entry.pod.name] = status
-            self._load.pod_waits(entry.pod, *status)
 
     # preemption
 
@@ -338,17 +301,13 @@ class KubeScheduler:
         if not candidates:
             self._end_nomination(pod.name)
             return
-        kept = [name for name in self._load.call_preempt(pod, candidates) if name in candidates]
-        if kept:
-            self._evict(pod, min(kept, key=lambda name: _importance(candidates[name], name)), candidates)
-        elif nominated:
-            self.kept_nominations.append(self._step)
+        self._evict(pod, min(candidates, key=lambda name: _importance(candidates[name], name)), candidates)
 
     def _victims(self, pod: ScriptedPod, name: str) -> list[ScriptedPod]:
         """Return the fewest pods whose eviction makes room, by the dry run; none if that does not help."""
         lower = [each.pod for each in self._placed.values() if each.node == name and each.pod.priority < pod.priority]
         gone = {each.name for each in lower}
-        if not lower or not self._fits(pod, name, gone) or not self._load.passes_inside(pod, name):
+        if not lower or not self._fits(pod, name, gone) or not self._load.passes(pod, name):
             return []
         for each in sorted(lower, key=lambda other: -other.priority):
             if self._fits(pod, name, gone - {each.name}):

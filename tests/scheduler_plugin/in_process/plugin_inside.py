@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
-from tests.scheduler_plugin.in_process.kube_scheduler import Answer
 from tests.scheduler_plugin.in_process.scripted_cluster import (
     EXPIRATION_SECONDS,
     MEBIBYTE,
@@ -69,7 +68,7 @@ class PluginInside:
 
     # Filter and Score
 
-    def passes_inside(self, pod: ScriptedPod, node: str) -> bool:
+    def passes(self, pod: ScriptedPod, node: str) -> bool:
         found = self._nodes[node]
         if found.usage is None:
             return True
@@ -88,12 +87,6 @@ class PluginInside:
             return 0
         parts = zip(node.used(), estimate(pod), node.allocatable, strict=True)
         return sum(max(0, total - used - own) * 100 // total for used, own, total in parts) // 2
-
-    def call_filter(self, pod: ScriptedPod, nodes: Sequence[str], nominated: str) -> Answer:
-        return Answer(nodes, {})
-
-    def call_preempt(self, pod: ScriptedPod, victims: Mapping[str, Sequence[ScriptedPod]]) -> Iterable[str]:
-        return victims
 
     # Reserve, and the watches
 
@@ -119,14 +112,13 @@ class PluginInside:
         self._now = seconds
 
     def hint(self, node: str, waiting: Sequence[ScriptedPod]) -> Iterable[ScriptedPod]:
-        return [pod for pod in waiting if self.passes_inside(pod, node)]
+        return [pod for pod in waiting if self.passes(pod, node)]
 
     def woken(self) -> Iterable[str]:
         return ()
 
-    def call_bind(self, pod: ScriptedPod, node: str) -> None: ...
-    def pod_waits(self, pod: ScriptedPod, nominated: str, reason: str = "", message: str = "") -> None: ...
-    def volume_begun(self, pod: ScriptedPod, node: str) -> None: ...
+    def refused(self, pod: ScriptedPod, nodes: Iterable[str]) -> None: ...
+    def pod_waits(self, pod: ScriptedPod) -> None: ...
 
 
 def _bytes(usage: tuple[int, int]) -> tuple[int, int]:

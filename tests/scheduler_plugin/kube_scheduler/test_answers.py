@@ -25,9 +25,7 @@ class Inside:
         self.clock = Clock()
         self.parts = Parts(
             loader.parse({"pluginConfig": [{"name": "LoadAwareScheduling"}], **plugins}),
-            assumed_ttl_seconds=120,
             monotonic=self.clock,
-            inside=True,
         )
         self.answers = self.parts.answers
         for name, cpu in (("n1", "50"), ("n2", "60")):
@@ -58,8 +56,7 @@ class Inside:
         self.clock.seconds += 1
         if not self.parts.refused.begins_round(self.clock.seconds):
             return []
-        retries = self.parts.refused.choose(NOW, self.clock.seconds)
-        return [retry.pod.uid for retry in retries if retry is not None]
+        return [pod.uid for pod in self.parts.refused.choose(NOW, self.clock.seconds) if pod is not None]
 
 
 def test_the_best_node_has_the_best_score() -> None:

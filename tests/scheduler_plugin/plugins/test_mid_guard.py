@@ -208,18 +208,20 @@ def mid(cores, gibibytes=1):
 class Scene:
     """Three nodes without a report, on which any Mid pod fits, and a monotonic clock."""
 
-    def __init__(self, quota='{"cpu": "20"}', expiry_seconds=120):
+    def __init__(self, quota='{"cpu": "20"}'):
         self.clock = factories.Clock()
-        self.parts = factories.parts(assumed_ttl_seconds=expiry_seconds, monotonic=self.clock)
+        self.parts = factories.parts(monotonic=self.clock)
         for name in NODES:
             self.parts.cluster.node_changed(factories.node(name))
         self.quotas = self.parts.vectors.mid_quotas
         self.quotas.namespace_changed("shop", quota)
 
     def filter(self, name, cores=4, namespace="shop", nodes=NODES, **more):
-        """Return the reason of a refusal; "" for a pod that passes."""
+        """Return the reason of a refusal; "" for a pod that passes, which counts on the best node then."""
         pod = pod_document(name, namespace=namespace, priority=7500, requests=mid(cores), **more)
         answer = json.loads(self.parts.extender.filter(request(pod, nodes), NOW))
+        if len(answer["NodeNames"]) > 1:
+            self.parts.extender.prioritize(request(pod, answer["NodeNames"]), NOW)
         reasons = set((answer.get("FailedAndUnresolvableNodes") or {}).values())
         assert bool(reasons) != bool(answer["NodeNames"])
         return reasons.pop() if reasons else ""
@@ -231,13 +233,8 @@ class Scene:
         )
         self.parts.cluster.pod_changed(pod, NOW)
 
-    def woken(self, seconds=1.0):
-        self.clock.seconds += seconds
-        found = self.parts.refused.choose(NOW, self.clock.seconds)
-        return [retry.pod.key for retry in found if retry is not None]
 
-
-def test_a_burst_without_any_bind_call_is_held_to_the_quota():
+def test_a_burst_is_held_to_the_quota():
     scene = Scene()
     answers = [scene.filter(f"burst-{index}") for index in range(9)]
     assert answers == [""] * 5 + [f"{HOLDS}20 of 20 cores of Mid"] * 4
@@ -283,28 +280,10 @@ def test_a_pod_whose_author_calls_it_a_placeholder_counts():
     assert scene.parts.cluster.entries["n0"].load.mid_cpu_millis == 20_000
 
 
-def test_an_attempt_that_kube_scheduler_gave_up_frees_its_share():
-    scene = Scene()
-    assert scene.filter("a", cores=20) == ""
-    assert scene.filter("b", cores=20) != ""
-    scene.clock.seconds += 1
-    given_up = factories.waiting_pod("a", scheduled="False")
-    scene.parts.waiting.changed(given_up)
-    assert scene.filter("b", cores=20) == ""
-
-
-def test_a_nominated_pod_keeps_its_share_while_its_victims_leave():
+def test_the_dry_run_of_a_preemption_credits_the_victims_to_their_namespace():
     scene = Scene()
     scene.bound("victim", cores=20)
-    pod = pod_document("preemptor", namespace="shop", priority=7600, requests=mid(20))
-    body = {"Pod": pod, "NodeNameToMetaVictims": {name: {"Pods": [{"UID": "uid-victim"}]} for name in NODES}}
-    answer = json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW))
-    assert list(answer["NodeNameToMetaVictims"]) == ["n0"]  # elsewhere nothing of the namespace would be freed
-    scene.parts.cluster.pod_deleted("shop", "victim")
-    scene.clock.seconds += 1
-    scene.parts.waiting.changed(factories.waiting_pod("preemptor", scheduled="False", nominated="n0"))
-    assert scene.filter("third", cores=1) != ""
-    assert scene.filter("preemptor", cores=20) == ""
+    assert preempted(scene) == ["n0"]  # elsewhere nothing of the namespace would be freed
 
 
 def preempted(scene, cores=20, nodes=NODES):
@@ -320,17 +299,7 @@ def test_a_pod_that_passed_and_that_another_filter_rejected_may_preempt(nodes):
     scene = Scene()
     scene.bound("victim", cores=4)
     assert scene.filter("preemptor", cores=16, nodes=nodes) == ""
-    scene.parts.extender.reserve(NOW, scene.clock.seconds)
     assert preempted(scene, cores=16) == NODES
-    assert len(scene.parts.reservations) == 0
-
-
-def test_a_pod_whose_binding_failed_does_not_count_against_itself_when_it_preempts():
-    scene = Scene()
-    assert scene.filter("preemptor", cores=20) == ""
-    binding = {"PodName": "preemptor", "PodNamespace": "shop", "PodUID": "uid-preemptor", "Node": "n0"}
-    scene.parts.extender.bind(json.dumps(binding).encode(), NOW)
-    assert preempted(scene) == NODES
 
 
 def test_a_namespace_that_holds_more_than_64_bits_is_refused_also_where_victims_leave():
@@ -342,20 +311,6 @@ def test_a_namespace_that_holds_more_than_64_bits_is_refused_also_where_victims_
     assert json.loads(scene.parts.extender.preempt(json.dumps(body).encode(), NOW)) == {"NodeNameToMetaVictims": {}}
 
 
-def test_refused_pods_wake_when_the_usage_falls_and_never_more_than_fit():
-    scene = Scene()
-    for index in range(5):
-        scene.bound(f"held-{index}")
-    for index in range(5):
-        assert scene.filter(f"waits-{index}")
-    assert scene.filter("elsewhere", cores=1, namespace="lab") == ""
-    assert scene.woken() == []
-    for index in range(2):
-        scene.parts.cluster.pod_deleted("shop", f"held-{index}")
-    assert scene.woken() == ["shop/waits-0", "shop/waits-1"]
-    assert scene.woken() == []
-
-
 def test_no_mid_pod_is_accepted_while_the_quotas_are_not_known():
     scene = Scene()
     scene.quotas.is_known = False
@@ -364,55 +319,12 @@ def test_no_mid_pod_is_accepted_while_the_quotas_are_not_known():
     assert scene.filter("early", namespace="lab") == ""
 
 
-class SilentWatch(Scene):
-    """The watch of bound pods stops; kube-scheduler goes on."""
-
-    def place(self, name, namespace="shop", cores=4):
-        """Filter and bind a pod, and return whether it passed."""
-        if self.filter(name, cores, namespace):
-            return False
-        binding = {"PodName": name, "PodNamespace": namespace, "PodUID": f"uid-{name}", "Node": "n0"}
-        self.parts.extender.bind(json.dumps(binding).encode(), NOW)
-        return True
-
-    def wait(self, seconds, silent_since=None):
-        """Run the housekeeping of each second."""
-        for _ in range(seconds):
-            self.clock.seconds += 1
-            silent = 0.0 if silent_since is None else self.clock.seconds - silent_since
-            self.parts.cluster.expire_assumed(silent)
-
-
-def test_a_silent_watch_of_pods_frees_nothing_of_a_quota():
-    scene = SilentWatch()
-    placed = 0
-    for minute in range(11):
-        placed += sum(scene.place(f"pod-{minute}-{index}") for index in range(6))
-        scene.wait(60, silent_since=0)
-    assert placed == 5
-
-
-def test_pods_that_the_watch_shows_late_hold_their_quota_meanwhile_and_others_do_not():
-    scene = SilentWatch()
-    assert all(scene.place(f"pod-{index}") for index in range(5))
-    scene.wait(600, silent_since=0)
-    scene.wait(29)
-    assert not scene.place("early")
-    for index in range(4):
-        scene.bound(f"pod-{index}")
-    scene.wait(2)
-    assert scene.place("next")
-    assert not scene.place("one-more")
-
-
 @pytest.mark.parametrize("nodes", [["new"], ["new", *NODES]])
 def test_a_node_that_only_kube_scheduler_knows_yet_does_not_open_a_full_quota(nodes):
     scene = Scene()
     scene.bound("held", cores=20)
     assert scene.filter("next", cores=1, nodes=nodes) == f"{HOLDS}20 of 20 cores of Mid"
     assert scene.filter("other", namespace="lab", nodes=nodes) == ""
-    scene.parts.cluster.pod_deleted("shop", "held")
-    assert scene.woken() == ["shop/next"]
 
 
 def test_a_node_that_only_kube_scheduler_knows_yet_accepts_no_mid_pod_in_a_freeze_or_without_quotas():
@@ -429,7 +341,7 @@ def test_a_node_that_only_kube_scheduler_knows_yet_accepts_no_mid_pod_in_a_freez
 def test_the_default_applies_to_a_namespace_without_an_annotation_or_unknown():
     entries = [{"name": "MidGuard", "args": {"defaultQuota": {"cpu": "2", "memory": "8Gi"}}}]
     configuration = loader.parse({"pluginConfig": entries})
-    parts = factories.assembly.Parts(configuration, assumed_ttl_seconds=120, monotonic=factories.Clock())
+    parts = factories.assembly.Parts(configuration, monotonic=factories.Clock())
     assert parts.vectors.mid_quotas.namespace_use("any").quota == (2_000, 8 << 30)
 
 

@@ -92,7 +92,7 @@ def test_a_plugin_of_trimaran_rejects_no_node_and_removes_no_pod(name):
     assert passed == {"NodeNames": ["hot"]}
     scored = json.loads(cluster.parts.extender.prioritize(factories.request(pod, ["hot"]), measured_cluster.NOW))
     assert [each["Host"] for each in scored] == ["hot"]
-    assert list(cluster.parts.cluster.entries["hot"].load.pods) == ["default/placed-1"]
+    assert list(cluster.parts.cluster.entries["hot"].load.pods) == ["default/placed-1", "default/web"]
 
 
 def test_the_plugins_of_trimaran_share_their_base_and_one_set_of_measurements():
@@ -100,7 +100,7 @@ def test_the_plugins_of_trimaran_share_their_base_and_one_set_of_measurements():
         "plugins": {"score": {"enabled": [{"name": name} for name in TRIMARAN]}},
         "pluginConfig": [{"name": name, "args": args} for name, args in TRIMARAN.items()],
     }
-    parts = assembly.Parts(loader.parse(chosen), assumed_ttl_seconds=1.0)
+    parts = assembly.Parts(loader.parse(chosen))
     assert {plugin.name for plugin in parts.measured} == TRIMARAN.keys()
     assert all(isinstance(plugin, MeasuredPlugin) for plugin in parts.measured)
     assert {id(plugin.columns._measurements) for plugin in parts.measured} == {id(parts.measurements)}

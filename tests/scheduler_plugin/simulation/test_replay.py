@@ -16,7 +16,7 @@ MINUTES = 60
 
 def parts(load_aware=None, **document):
     entries = [{"name": "LoadAwareScheduling", "args": load_aware or {}}]
-    return assembly.Parts(loader.parse({"pluginConfig": entries, **document}), assumed_ttl_seconds=120, short_list=0)
+    return assembly.Parts(loader.parse({"pluginConfig": entries, **document}))
 
 
 def a_cluster(shares, requests, *, nodes=2, cores=10, at_seconds=None, lifetime_seconds=None, steps=60):

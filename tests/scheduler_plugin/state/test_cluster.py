@@ -1,13 +1,11 @@
-"""Cluster state: the node of each pod, from watches and bind calls."""
+"""Cluster state: the node of each pod, as shown or assumed."""
 
 import json
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.state import blindness
 from scheduler_plugin.state.pod_info import pod_digest
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW
@@ -70,27 +68,28 @@ def test_the_watch_moves_a_pod_that_was_bound_elsewhere(cluster):
     assert (cpu(cluster, "n1"), cpu(cluster, "n2")) == (10_000, 13_400)
 
 
-def test_a_bind_call_does_not_override_the_watch(cluster):
+def test_an_assumption_does_not_override_the_watch(cluster):
     cluster.pod_changed(bound("n2"), NOW)
     assert not cluster.assume_pod(waiting(), "n1", NOW + 1)
     assert held_on(cluster) == {"uid-web-1": "n2"}
 
 
 def test_an_unconfirmed_assumed_pod_expires(cluster, clock):
-    cluster.assume_pod(waiting(), "n1", NOW)
+    cluster.assume_pod(waiting(), "n1", NOW, 120)
     clock.seconds = 119
-    assert cluster.expire_assumed() == 0
+    cluster.expire_assumed()
+    assert held_on(cluster) == {"uid-web-1": "n1"}
     clock.seconds = 120
-    assert cluster.expire_assumed() == 1
+    cluster.expire_assumed()
     assert cpu(cluster) == 10_000
 
 
 def test_forgets_an_assumed_pod_but_not_an_observed_one(cluster):
     cluster.assume_pod(waiting(), "n1", NOW)
-    cluster.forget_assumed(waiting())
+    cluster.stop_assuming("default/web-1", "uid-web-1")
     assert held_on(cluster) == {}
     cluster.pod_changed(bound(), NOW)
-    cluster.forget_assumed(waiting())
+    cluster.stop_assuming("default/web-1", "uid-web-1")
     assert held_on(cluster) == {"uid-web-1": "n1"}
 
 
@@ -134,14 +133,14 @@ def test_a_late_deletion_of_an_older_pod_leaves_the_newer_one_of_that_name_alone
     assert held_on(cluster) == {}
 
 
-def test_a_repeated_bind_call_renews_the_expiry_and_a_clock_that_was_set_does_not(cluster, clock):
-    cluster.assume_pod(factories.pod("a"), "n1", NOW)
+def test_a_repeated_choice_renews_the_expiry_and_a_clock_that_was_set_does_not(cluster, clock):
+    cluster.assume_pod(factories.pod("a"), "n1", NOW, 120)
     clock.seconds = 50
-    cluster.assume_pod(factories.pod("b"), "n1", NOW + 5_000)
+    cluster.assume_pod(factories.pod("b"), "n1", NOW + 5_000, 120)
     clock.seconds = 100
-    cluster.assume_pod(factories.pod("a"), "n2", NOW - 5_000)
+    cluster.assume_pod(factories.pod("a"), "n2", NOW - 5_000, 120)
     clock.seconds = 170
-    assert cluster.expire_assumed() == 1
+    cluster.expire_assumed()
     assert held_on(cluster) == {"uid-a": "n2"}
 
 
@@ -160,38 +159,27 @@ events = st.lists(
 
 @given(events)
 def test_after_any_events_a_pod_counts_on_one_node_at_most_and_the_watch_decides(taken):
-    """Compare with a plain model: `shown` and `assumed` have for each name the UID of the pod that counts, its node.
-
-    Late events of the pod whose place an assumed one took (`replaced`) change nothing.
-    """
+    """Compare with a plain model: `shown` and `assumed` have for each name the UID of the pod that counts, its node."""
     clock = factories.Clock()
-    cluster = factories.parts(assumed_ttl_seconds=10, monotonic=clock).cluster
-    now, shown, assumed, replaced = NOW, {}, {}, {}
+    cluster = factories.parts(monotonic=clock).cluster
+    now, shown, assumed = NOW, {}, {}
     for what, name, generation, node, *phase in taken:
         now += 1
         clock.seconds = now
         uid = f"{name}-{generation}"
         if what == "watch":
-            is_late = name in assumed and replaced.get(name) == uid
             cluster.pod_changed(factories.pod(name, uid=uid, node=node, phase=phase[0]), now)
-            if is_late:
-                continue
             shown.pop(name, None)
             assumed.pop(name, None)
             if phase == ["Running"]:
                 shown[name] = uid, node
         elif what == "assume":
-            cluster.assume_pod(factories.pod(name, uid=uid), node, now)
+            cluster.assume_pod(factories.pod(name, uid=uid), node, now, 10)
             if shown.get(name, ("", ""))[0] != uid:
-                counted_before = (shown.get(name) or assumed.get(name) or (uid,))[0]
-                if counted_before != uid:
-                    replaced[name] = counted_before
-                elif name not in assumed:
-                    replaced.pop(name, None)
                 shown.pop(name, None)
                 assumed[name] = uid, node, now + 10
         elif what == "retry":
-            cluster.forget_assumed(factories.pod(name, uid=uid))
+            cluster.stop_assuming(f"default/{name}", uid)
             if assumed.get(name, ("",))[0] == uid:
                 del assumed[name]
         elif what == "time":
@@ -222,63 +210,19 @@ def test_holds_no_annotation_that_is_too_long(cluster):
     assert cluster.entries["n1"].node.metadata.annotations == {"scheduling.koordinator.sh/usage-thresholds": "{}"}
 
 
-def test_late_events_of_a_statefulsets_last_pod_do_not_remove_its_assumed_successor():
-    cluster = factories.parts().cluster
-    for name in ("a", "b"):
-        cluster.node_changed(factories.node(name))
-
-    def counted():
-        return [(entry.name, pod.uid) for entry in cluster.entries.values() for pod in entry.load.pods.values()]
-
-    def last(**fields):
-        return factories.pod("db-0", uid="old", node="a", requests={"cpu": "8"}, phase="Running", **fields)
-
-    successor = factories.pod("db-0", uid="new", requests={"cpu": "8"})
-    cluster.pod_changed(last(), NOW)
-    cluster.assume_pod(successor, "a", NOW, ttl_seconds=5)
-    cluster.assume_pod(successor, "b", NOW)
-    cluster.pod_changed(last(scheduled=-5), NOW)
-    cluster.pod_deleted("default", "db-0", "old")
-    assert counted() == [("b", "new")]
-    cluster.pod_changed(factories.pod("db-0", uid="third", node="a"), NOW)
-    assert counted() == [("a", "third")]
-
-
-def test_pods_that_a_served_scheduler_bound_without_a_filter_call_are_counted():
-    parts = factories.parts()
-    parts.cluster.node_changed(factories.node("n1"))
-
-    def bound(name, scheduler, at):
-        pod = factories.pod(name, node="n1", scheduled=at)
-        spec = msgspec.structs.replace(pod.spec, scheduler_name=scheduler)
-        parts.cluster.pod_changed(msgspec.structs.replace(pod, spec=spec), NOW)
-
-    document = factories.pod_document("asked")
-    document["spec"]["schedulerName"] = "koord-scheduler"
-    bound("before-any-call", "koord-scheduler", -1)
-    parts.extender.filter(factories.request(document, ["n1"]), NOW)
-    parts.extender.reserve(NOW, 0.0)
-    bound("asked", "koord-scheduler", 0)
-    bound("another", "default-scheduler", 0)
-    bound("long-ago", "koord-scheduler", -60)
-    assert parts.cluster.unfiltered_pods == 0
-    bound("skipped", "koord-scheduler", 0)
-    assert parts.cluster.unfiltered_pods == 1
-
-
 def test_pods_of_absurd_amounts_without_number_stop_no_event_of_their_node():
     """The sum of 1,300 amounts, each within 2^53, does not fit 64 bits."""
     clock = factories.Clock()
     parts = factories.parts(monotonic=clock)
     parts.cluster.node_changed(factories.node("n1"))
     parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "10", "memory": "1Gi"}))
-    assert parts.cluster.assume_pod(factories.pod("mine"), "n1", NOW, ttl_seconds=5)
+    assert parts.cluster.assume_pod(factories.pod("mine"), "n1", NOW, 5)
     absurd = {"cpu": "9007199254740", "kubernetes.io/mid-cpu": "9007199254740992"}
     for index in range(1300):
         pod = factories.pod(f"x{index}", node="n1", requests={"cpu": "1m", **absurd}, limits=absurd)
         parts.cluster.pod_changed(pod, NOW)
     clock.seconds += 6
-    assert parts.cluster.expire_assumed() == 1
+    parts.cluster.expire_assumed()
     body = factories.request(factories.pod_document("web", requests={"cpu": "1"}), ["n1"])
     assert json.loads(parts.extender.filter(body, NOW))["NodeNames"] == []
     for index in range(1300):
@@ -296,72 +240,3 @@ def test_pods_whose_authors_scale_estimates_below_nothing_stop_no_event_of_their
     parts.cluster.metric_changed(factories.metric("n1", usage={"cpu": "90", "memory": "1Gi"}))
     body = factories.request(factories.pod_document("web", requests={"cpu": "1"}), ["n1"])
     assert json.loads(parts.extender.filter(body, NOW))["NodeNames"] == []
-
-
-MID = {"kubernetes.io/mid-cpu": "1000", "kubernetes.io/mid-memory": "1Gi"}
-
-
-TTL_SECONDS = 60
-
-
-CATCH_UP_SECONDS = 30
-
-
-@pytest.fixture
-def cluster_of_a_quota(clock):
-    made = factories.parts(monotonic=clock, assumed_ttl_seconds=TTL_SECONDS).cluster
-    made.node_changed(factories.node("n1"))
-    made.vectors.mid_quotas.namespace_changed("shop", '{"cpu": "20"}')
-    return made
-
-
-def assume(cluster_of_a_quota, name="batch", namespace="shop"):
-    assert cluster_of_a_quota.assume_pod(factories.pod(name, namespace=namespace, requests=MID), "n1", NOW)
-
-
-def test_a_pod_expires_once_a_silent_watch_had_time_to_catch_up(cluster_of_a_quota, clock):
-    assume(cluster_of_a_quota)
-    clock.seconds = 1_000
-    assert cluster_of_a_quota.expire_assumed(blindness.SILENT_SECONDS + 1) == 0
-    clock.seconds = 1_000 + CATCH_UP_SECONDS - 1
-    assert cluster_of_a_quota.expire_assumed() == 0
-    clock.seconds = 1_000 + CATCH_UP_SECONDS
-    assert cluster_of_a_quota.expire_assumed() == 1
-
-
-def test_a_pod_that_was_bound_after_the_last_event_does_not_expire(cluster_of_a_quota, clock):
-    clock.seconds = 1_000
-    assume(cluster_of_a_quota)
-    clock.seconds = 1_000 + TTL_SECONDS
-    assert cluster_of_a_quota.expire_assumed(TTL_SECONDS + 1) == 0
-    assert cluster_of_a_quota.expire_assumed(TTL_SECONDS) == 1
-
-
-LAST, NEXT = factories.pod("db-0", uid="last", node="a", phase="Running"), factories.pod("db-0", uid="next")
-
-
-@pytest.fixture
-def with_successor():
-    with_successor = factories.parts().cluster
-    with_successor.pod_changed(LAST, NOW)
-    with_successor.assume_pod(NEXT, "b", NOW)
-    return with_successor
-
-
-def counted(with_successor):
-    return [(entry.name, pod.uid) for entry in with_successor.entries.values() for pod in entry.load.pods.values()]
-
-
-def retry(with_successor):
-    with_successor.forget_assumed(NEXT)
-    assert counted(with_successor) == []
-    with_successor.assume_pod(NEXT, "c", NOW)
-
-
-def test_a_retry_of_the_successor_keeps_late_events_of_the_last_pod_out(with_successor):
-    for _ in range(2):
-        retry(with_successor)
-        with_successor.pod_changed(LAST, NOW)
-        assert counted(with_successor) == [("c", "next")]
-    with_successor.pod_deleted("default", "db-0", "last")
-    assert counted(with_successor) == [("c", "next")]

@@ -8,7 +8,6 @@ import pytest
 
 from apiserver_client import errors, watching
 from scheduler_plugin.state import informer
-from scheduler_plugin.state.waiting_pods import NOT_BOUND
 from tests.fakes import apiserver, watch_faults
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.app.test_extender_app import NODE_METRICS, NODES, PODS, bound, metric, node
@@ -20,7 +19,11 @@ EXPIRED = apiserver.status(410, "Expired")
 async def following(server, parts):
     async with server.session() as api:
         watches = informer.new_watches()
-        running = asyncio.create_task(informer.Informer(api, parts.cluster, parts.waiting, watches, time.time).run())
+
+        def shown(pod):
+            parts.cluster.pod_changed(pod, time.time())
+
+        running = asyncio.create_task(informer.Informer(api, parts.cluster, watches, shown).run())
         yield
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -48,12 +51,10 @@ async def test_watches_that_fail_are_resumed_and_every_change_since_is_followed(
             server.on("GET", path, apiserver.page("900", *found), selector=selector)
             events = apiserver.Stream(*changes[path], apiserver.HANG)
             server.on("WATCH", path, *faults, events, selector=selector)
-        server.on("GET", PODS, apiserver.page("900"), selector=NOT_BOUND)
-        server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG), selector=NOT_BOUND)
         async with following(server, parts), asyncio.timeout(20):
             while seen() != {"n1": ([], 1000), "n3": (["default/new"], 850)}:
                 await asyncio.sleep(0.01)
-        assert all(len(server.asked("GET", path)) == 1 + (path == PODS) for path in before)
+        assert all(len(server.asked("GET", path)) == 1 for path in before)
 
 
 @pytest.mark.parametrize("version", ["950000", "40"], ids=["compacted", "restored"])
@@ -70,18 +71,9 @@ async def test_after_an_expired_version_or_a_restore_of_etcd_a_new_list_replaces
             selector = informer.RUNNING_SOMEWHERE if path == PODS else ""
             server.on("GET", path, apiserver.page("900000", *before), apiserver.page(version, *now), selector=selector)
             server.on("WATCH", path, EXPIRED, apiserver.Stream(apiserver.HANG), selector=selector)
-        server.on("GET", PODS, apiserver.page(version), selector=NOT_BOUND)
-        server.on("WATCH", PODS, apiserver.Stream(apiserver.HANG), selector=NOT_BOUND)
         async with following(server, parts):
-            await server.until(lambda: all(len(server.asked("WATCH", path)) > 1 + (path == PODS) for path in lists))
-        resumed = [
-            [
-                request.query["resourceVersion"]
-                for request in server.asked("WATCH", path)
-                if request.query.get("fieldSelector") != NOT_BOUND
-            ]
-            for path in lists
-        ]
+            await server.until(lambda: all(len(server.asked("WATCH", path)) > 1 for path in lists))
+        resumed = [[request.query["resourceVersion"] for request in server.asked("WATCH", path)] for path in lists]
     assert resumed == [["900000", version]] * 3
     assert list(cluster.entries) == ["n1"]
     load = cluster.entries["n1"].load
@@ -94,8 +86,8 @@ KEYS = [watching.Key("default", f"p{index}") for index in range(40)]
 
 def test_a_watch_is_named_with_its_error_until_its_first_list_is_complete():
     watches = informer.new_watches()
-    assert watches.unsynced() == ["nodes", "pods", "node_metrics", "waiting_pods"]
-    watches.nodes.synced = watches.waiting_pods.synced = True
+    assert watches.unsynced() == ["nodes", "pods", "node_metrics"]
+    watches.nodes.synced = True
     watches.pods.last_error = errors.Unreachable("GET /api/v1/pods: refused")
     assert watches.unsynced() == ["pods (GET /api/v1/pods: refused)", "node_metrics"]
     watches.pods.synced = watches.node_metrics.synced = True

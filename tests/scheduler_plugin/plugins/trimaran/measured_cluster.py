@@ -44,7 +44,7 @@ class MeasuredCluster:
                 "pluginConfig": [{"name": plugin, "args": args}],
             }
         )
-        self.parts = assembly.Parts(chosen, assumed_ttl_seconds=1e9, measurement_age_seconds=measurement_age_seconds)
+        self.parts = assembly.Parts(chosen, measurement_age_seconds=measurement_age_seconds)
         (self.plugin,) = self.parts.measured
         self.windows = Windows(math.inf)
         self._placed = 0

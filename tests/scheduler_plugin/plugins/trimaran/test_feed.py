@@ -32,7 +32,7 @@ NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 def parts(measurement_age_seconds: float = 300, **args: Any) -> assembly.Parts:
     plugin = {"name": "TargetLoadPacking"}
     chosen = loader.parse({"plugins": {"score": {"enabled": [plugin]}}, "pluginConfig": [plugin | {"args": args}]})
-    return assembly.Parts(chosen, assumed_ttl_seconds=120, measurement_age_seconds=measurement_age_seconds)
+    return assembly.Parts(chosen, measurement_age_seconds=measurement_age_seconds)
 
 
 def node(name: str) -> pods.Node:

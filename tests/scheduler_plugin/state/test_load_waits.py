@@ -6,9 +6,7 @@ import msgspec
 import pytest
 
 from scheduler_plugin.config import loader
-from scheduler_plugin.queueing import load_waits
-from scheduler_plugin.queueing.refused_pods import WakeCause
-from scheduler_plugin.state import pod_info
+from scheduler_plugin.state import load_waits, pod_info
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
 
@@ -42,32 +40,26 @@ class Scene:
         scores = json.loads(self.parts.extender.prioritize(request(self.pod(name), self.nodes), NOW))
         return max(scores, key=lambda each: each["Score"])["Host"]
 
-    def woken(self):
-        found = self.parts.refused.choose(NOW, self.clock.seconds)
-        return [(retry.pod.key, retry.cause) for retry in found if retry is not None]
 
-
-def test_after_the_bound_the_pod_is_woken_and_gets_the_least_loaded_node():
+def test_after_the_bound_the_pod_gets_the_least_loaded_node():
     scene = Scene(a=90, b=70, c=80)
     assert scene.filter() == []
     scene.clock.seconds = BOUND - 1
     assert scene.filter() == []
-    assert scene.woken() == []
     scene.clock.seconds = BOUND
-    assert scene.woken() == [("default/web", WakeCause.WAITED)]
     assert scene.filter() == ["a", "b", "c"]
     assert scene.best() == "b"
     assert scene.parts.waits.placed == 1
 
 
-def test_it_stays_so_for_that_pod_until_it_is_bound_or_deleted_and_for_no_other_pod():
+def test_it_stays_so_for_that_pod_until_it_is_bound_and_for_no_other_pod():
     scene = Scene(a=90)
-    scene.parts.waiting.changed(factories.waiting_pod("web"))
     scene.filter()
     scene.clock.seconds = BOUND
     assert scene.filter() == scene.filter() == ["a"]
     assert scene.filter("other") == []
-    scene.parts.waiting.gone("default", "web")
+    scene.parts.extender.shown(factories.pod("web", node="a"), NOW)
+    scene.parts.cluster.pod_deleted("default", "web")
     assert scene.filter() == []
 
 

@@ -17,7 +17,7 @@ from component_base.metric_families import counter, gauge
 from scheduler_plugin.state.cluster import Cluster
 
 _PREFIX: Final = "koord_scheduler_plugin_"
-VERBS: Final = ("filter", "prioritize", "preempt", "bind")
+VERBS: Final = ("filter", "prioritize", "preempt")
 QUESTIONS: Final = ("ask", "check")
 """Of the plugin inside kube-scheduler, in place of the verbs."""
 OUTCOMES: Final = {
@@ -61,14 +61,14 @@ class RequestMetrics:
 
 @dataclass(frozen=True, eq=False)
 class StateCollector(registry.Collector):
-    """Collector of the objects in memory, the state of the watches, blindness and unfiltered pods."""
+    """Collector of the objects in memory, the state of the watches, and blindness."""
 
     cluster: Cluster
     watches: Mapping[str, watching.WatchState]
 
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
-        text = "Objects in memory, by kind (unconfirmed_pods: assumed pods, bound but not yet shown by the watch)."
+        text = "Objects in memory, by kind (unconfirmed_pods: those that have a node and are not bound yet)."
         yield gauge(f"{_PREFIX}tracked_objects", text, ["kind"], self.cluster.counts())
         last = {watch: state.last_activity for watch, state in self.watches.items()}
         silence = {watch: math.nan if at is None else time.monotonic() - at for watch, at in last.items()}
@@ -80,8 +80,6 @@ class StateCollector(registry.Collector):
             "cause; want 0.",
             value=float(bool(self.cluster.vectors.blindness)),
         )
-        text = "Pods that a scheduler, which calls this extender, bound without a filter call; want 0."
-        yield metrics_core.CounterMetricFamily(f"{_PREFIX}unfiltered_pods", text, value=self.cluster.unfiltered_pods)
         for name, text in _WATCH_COUNTERS.items():
             numbers = {watch: getattr(state, name) for watch, state in self.watches.items()}
             yield counter(f"{_PREFIX}watch_{name}", text, ["watch"], numbers)

@@ -1,24 +1,13 @@
-"""Remember the pods that no node passed for, and choose those to retry when a node would pass. Pure.
+"""Remember the pods that this plugin alone refused on some nodes; choose those to try again when one passes. Pure.
 
-kube-scheduler retries a pod that an extender refused when a Pod, Node or volume changes, and after five minutes. The
-end of a hot spot is a change of a NodeMetric, which wakes no pod; and where kube-scheduler samples the nodes, a cool
-node may be among those that it did not name. Therefore the extender wakes pods itself:
-
-    a named node passes again             the pod is woken at once
-    a node that was not named passes      the pod is woken when the node begins to pass, then after 1, 2, 4 ... 60 s:
-                                          kube-scheduler may have reasons of its own against it
-
-A woken pod has to be filtered again before it is woken once more. If no node passes kube-scheduler's own filters, it
-makes no call: the text of the condition PodScheduled has none of the extender's reasons then, or 15 s pass. Then no
-node counts as named. After a call with fewer than 100 names a pod takes no room on other nodes: kube-scheduler has
-searched all nodes.
+A pod is woken when a row that was refused for it passes. Then the plugin has to ask for it before it is woken once
+more; if it does not within 15 s, other plugins refuse the pod by now, and their events wake it.
 
 Pods are woken by priority; among equals the first of each namespace comes before the second of any, so that a tenant
-with thousands of pods holds none of another one back. At most `per_second` are woken, and never more than the nodes
-have room for: a woken pod counts on a passing node, by its estimate, until kube-scheduler asks for it again. In the
-same way it counts against the quota of its namespace on Mid resources. A pod that waited for too long is woken too:
-from then on load limits reject no node for it (`load_waits`). Where too many wait, the last ones of that order are
-dropped.
+with thousands of pods holds none of another one back. No more are woken than the nodes have room for: a woken pod
+counts on a passing node, by its estimate, until the plugin asks for it again. In the same way it counts against the
+quota of its namespace on Mid resources. A pod that waited for too long is woken too: from then on load limits reject no
+node for it (`load_waits`). Where too many wait, the last ones of that order are dropped.
 """
 
 from __future__ import annotations
@@ -34,31 +23,24 @@ import numpy as np
 
 from api_types.kubernetes import priority_and_qos
 from scheduler_plugin.framework.interface import Pending, SchedulingCycle, choose_candidates
-from scheduler_plugin.queueing.load_waits import LoadWaits
-from scheduler_plugin.queueing.row_set import NO_ROWS, RowSet
+from scheduler_plugin.kube_scheduler.row_set import NO_ROWS, RowSet
 from scheduler_plugin.state import mid_quotas
+from scheduler_plugin.state.load_waits import LoadWaits
 from scheduler_plugin.state.node_columns import Ints, NodeColumns, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
 MOST_PODS: Final = 4096
 _EXCESS_DIVISOR: Final = 16
 """Pods are dropped once so much more than the bound waits, many at a time: each time sorts all of them."""
-MOST_PER_SECOND: Final = 20.0
 _FULL_ROUND_SECONDS: Final = 5.0
 """Pods are chosen at least so often: reports expire, and the clock moves, without a change of any node."""
 _FIRST: Final = 128
 """Pods that every round compares with the nodes: those of the highest priority."""
 _MOST_IN_TURN: Final = 128
 """Further pods that a round compares; the next round goes on behind them."""
-_SHARE_IN_TURN: Final = 0.25
-"""Share of the pods woken in a round that is left for them."""
 _TURNS_HALVED_SECONDS: Final = 60.0
 _WOKEN_SECONDS: Final = 15.0
-"""Time in which a woken pod is expected to be filtered again; after it the pod may be woken once more."""
-_SHORTEST_PAUSE_SECONDS: Final = 1.0
-_SMALLEST_SAMPLE: Final = 100
-"""kube-scheduler searches all nodes, unless it finds at least so many."""
-_LONGEST_PAUSE_SECONDS: Final = 60.0
+"""Time in which the plugin is expected to ask for a woken pod; after it the pod takes no room any more."""
 
 
 class WakeCause(enum.StrEnum):
@@ -66,41 +48,23 @@ class WakeCause(enum.StrEnum):
 
     COOLED = "cooled"
     """A node that was refused for it passes."""
-    NOT_NAMED = "not-named"
-    """A node that kube-scheduler did not name passes."""
     WAITED = "waited"
     """Load alone refused the pod for too long, so that its limits are soft."""
-
-
-class Retry(NamedTuple):
-    """A pod to wake."""
-
-    pod: PodInfo
-    cause: WakeCause
 
 
 class _RefusedPod:
     """A pod that waits. `named` are the rows of its last refusal."""
 
-    __slots__ = ("is_due", "named", "passing", "pause_seconds", "paused_until", "pod", "woken_row", "woken_until")
+    __slots__ = ("is_due", "named", "pod", "woken_row", "woken_until")
 
     def __init__(self, pod: PodInfo) -> None:
         self.pod = pod
         self.named = NO_ROWS
-        self.passing = NO_ROWS
-        """Rows that passed in the last round."""
         self.is_due = True
-        """Whether a named row has changed since the pod was compared; with `only_named`."""
-        self.pause_seconds = 0.0
-        self.paused_until = 0.0
-        """Until then nodes that were not named do not wake the pod."""
+        """Whether a named row has changed since the pod was compared."""
         self.woken_until = 0.0
         self.woken_row = -1
         """Row on which the pod counts until `woken_until`; -1: on none."""
-
-    def attempted_without_call(self) -> None:
-        """Record that no node passed kube-scheduler's own filters when it tried the woken pod."""
-        self.named, self.woken_until = NO_ROWS, 0.0
 
 
 class RefusedPods:
@@ -112,19 +76,11 @@ class RefusedPods:
         vectors: NodeColumns,
         resource_count: int,
         waits: LoadWaits,
-        *,
-        per_second: float = MOST_PER_SECOND,
-        only_named: bool = False,
     ) -> None:
-        """Wake at most `per_second` pods; with `only_named`, for nodes that were named alone."""
-        self._per_second = per_second
-        self._only_named = only_named
         self._cycle = cycle
         self._vectors = vectors
         self._resource_count = resource_count
         self._waits = waits
-        self._allowance = per_second
-        self._allowed_at = 0.0
         self._pods: collections.OrderedDict[str, _RefusedPod] = collections.OrderedDict()
         """By UID, in the order of the first refusal."""
         self._turns: collections.Counter[str] = collections.Counter()
@@ -143,8 +99,6 @@ class RefusedPods:
         """Number of chosen pods by cause, since the start."""
         self.refusals = 0
         """Number of refusals since the start."""
-        self.failed = 0
-        """Number of pods that could not be woken, since the start."""
         self.evicted = 0
         """Number of pods that were dropped because too many waited, since the start."""
 
@@ -166,9 +120,7 @@ class RefusedPods:
         refused.woken_until = 0.0
 
     def _due(self, rows: Rows, monotonic: float) -> Collection[_RefusedPod]:
-        """Return the pods to compare: with `only_named` those with a named row that has changed, else all."""
-        if not self._only_named:
-            return self._pods.values()
+        """Return the pods to compare: those with a named row that has changed, or all."""
         vectors = self._vectors
         everywhere = (vectors.mid_quotas.version, vectors.mid_quotas.is_known, vectors.frozen, vectors.blindness)
         is_full = everywhere != self._everywhere or monotonic - self._full_round_at >= _FULL_ROUND_SECONDS
@@ -195,12 +147,6 @@ class RefusedPods:
         order.sort(key=lambda entry: entry[:2])
         return [refused for *_, refused in order]
 
-    def status_changed(self, uid: str, text: str) -> None:
-        """Follow the text of the condition PodScheduled of a pod: it states why the last attempt found no node."""
-        refused = self._pods.get(uid)
-        if refused is not None and text and not any(reason in text for reason in self._cycle.reasons):
-            refused.attempted_without_call()
-
     def forget(self, uid: str) -> None:
         """Drop a pod: a node passed for it, or it was bound or deleted."""
         refused = self._pods.pop(uid, None)
@@ -215,21 +161,6 @@ class RefusedPods:
         refused.pod = pod
         return True
 
-    def not_woken(self, uid: str, *, ever: bool) -> None:
-        """Give the room of a pod that could not be woken to others; with `ever`, it never can be."""
-        refused = self._pods.get(uid)
-        if refused is None:
-            return
-        refused.woken_row = -1
-        self._left_to_compare = len(self._pods)
-        if ever:
-            self.forget(uid)
-
-    def is_gone(self, uid: str) -> None:
-        """Drop a pod that no longer exists, with its wait: the watch may show that before its last attempt."""
-        self.not_woken(uid, ever=True)
-        self._waits.end(uid)
-
     def begins_round(self, monotonic: float) -> bool:
         """Return whether a round is due, which counts as begun then.
 
@@ -243,63 +174,51 @@ class RefusedPods:
         self._seen, self._round_at = state, monotonic
         return True
 
-    def choose(self, now: float, monotonic: float) -> Iterator[Retry | None]:
+    def choose(self, now: float, monotonic: float) -> Iterator[PodInfo | None]:
         """Yield each pod to wake, which counts on a passing node from then on, and None for one that goes on waiting.
 
         `now` is the time of reports.
         """
-        self._refill(monotonic)
+        self._halve_turns(monotonic)
         rows = np.fromiter(self._vectors.rows.values(), dtype=np.intp, count=len(self._vectors.rows))
         if not self._pods or not len(rows):
             return
         comparison = _Comparison(rows, self._room(rows, monotonic), now, monotonic, set())
         order = self._ordered(self._due(rows, monotonic))
         first, others = order[:_FIRST], order[_FIRST:]
-        spare = _SHARE_IN_TURN * self._allowance if others else 0.0
-        is_complete = True
         for refused in first:
-            if not (is_complete := self._allowance >= 1 + spare):
-                break
             yield from self._compare(refused, comparison)
         start = self._next % max(len(others), 1)
         in_turn = (others[start:] + others[:start])[:_MOST_IN_TURN]
-        compared = 0
         for refused in in_turn:
-            if self._allowance < 1:
-                break
             yield from self._compare(refused, comparison)
-            compared += 1
-        self._next = start + compared
-        self._left_to_compare = min(self._left_to_compare, len(others)) - compared + (0 if is_complete else len(first))
+        self._next = start + len(in_turn)
+        self._left_to_compare = min(self._left_to_compare, len(others)) - len(in_turn)
 
-    def _compare(self, refused: _RefusedPod, comparison: _Comparison) -> Iterator[Retry | None]:
+    def _compare(self, refused: _RefusedPod, comparison: _Comparison) -> Iterator[PodInfo | None]:
         """Compare a pod with the nodes, unless the result is known; see `choose`."""
         if refused.woken_until > comparison.monotonic or self._pods.get(refused.pod.uid) is not refused:
             return  # it may be bound, or refused again, while the caller paused
         refused.pod = self._waits.softened(refused.pod, comparison.monotonic)
         refused.is_due = False
-        rows, pending = comparison.rows, comparison.room.pending(refused.pod)
-        if self._only_named:
-            is_named = refused.named.contains(rows)
-            rows, pending = rows[is_named], choose_candidates(pending, is_named)
-        alike = _without_identity(refused.pod), rows.tobytes() if self._only_named else b""
+        is_named = refused.named.contains(comparison.rows)
+        rows = comparison.rows[is_named]
+        pending = choose_candidates(comparison.room.pending(refused.pod), is_named)
+        alike = _without_identity(refused.pod), rows.tobytes()
         if alike in comparison.hopeless:
-            refused.passing = NO_ROWS
             return
         codes = self._cycle.filter(refused.pod, rows, comparison.now, pending)
         passing = rows if codes is None else rows[codes == 0]
-        cause = self._wake(refused, passing, comparison.monotonic)
         if not len(passing):
             comparison.hopeless.add(alike)
-        if cause is None:
             yield None
             return
+        refused.woken_row = int(passing[hash(refused.pod.uid) % len(passing)])
+        refused.woken_until = comparison.monotonic + _WOKEN_SECONDS
         comparison.room.count(refused)
-        self._allowance -= 1
         self._turns[mid_quotas.pod_namespace(refused.pod.key)] += 1
-        cause = WakeCause.WAITED if refused.pod.waited_seconds else cause
-        self.woken[cause] += 1
-        yield Retry(refused.pod, cause)
+        self.woken[WakeCause.WAITED if refused.pod.waited_seconds else WakeCause.COOLED] += 1
+        yield refused.pod
 
     def _room(self, rows: Rows, monotonic: float) -> _NodeRoom:
         """Return what the woken pods take; those whose time is over take nothing."""
@@ -308,33 +227,10 @@ class RefusedPods:
             if refused.woken_until > monotonic:
                 room.count(refused)
             elif refused.woken_until:
-                refused.attempted_without_call()
+                refused.named, refused.woken_until = NO_ROWS, 0.0  # other plugins refuse it by now
         return room
 
-    def _wake(self, refused: _RefusedPod, passing: Rows, monotonic: float) -> WakeCause | None:
-        """Choose one of the passing nodes for a pod; None while the pod has to wait."""
-        is_named = refused.named.contains(passing)
-        has_begun = not refused.passing.contains(passing).all()
-        refused.passing = RowSet(passing)
-        cause = WakeCause.COOLED if is_named.any() else WakeCause.NOT_NAMED
-        if not len(passing):
-            return None
-        if cause is WakeCause.NOT_NAMED:
-            if not has_begun and monotonic < refused.paused_until:
-                return None
-            pause_seconds = _SHORTEST_PAUSE_SECONDS if has_begun else 2 * refused.pause_seconds
-            refused.pause_seconds = min(max(pause_seconds, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
-            refused.paused_until = monotonic + refused.pause_seconds
-        chosen = passing[is_named] if cause is WakeCause.COOLED else passing
-        takes_room = cause is WakeCause.COOLED or refused.named.count >= _SMALLEST_SAMPLE
-        refused.woken_row = int(chosen[hash(refused.pod.uid) % len(chosen)]) if takes_room else -1
-        refused.woken_until = monotonic + _WOKEN_SECONDS
-        return cause
-
-    def _refill(self, monotonic: float) -> None:
-        earned = (monotonic - self._allowed_at) * self._per_second
-        self._allowance = min(self._allowance + max(earned, 0.0), self._per_second)
-        self._allowed_at = monotonic
+    def _halve_turns(self, monotonic: float) -> None:
         if monotonic - self._turns_halved_at >= _TURNS_HALVED_SECONDS:
             self._turns_halved_at = monotonic
             self._turns = collections.Counter({name: turns // 2 for name, turns in self._turns.items() if turns > 1})
