@@ -299,6 +299,19 @@ FAULTS: Final = (
         },
     ),
     Fault(
+        "garbage on the socket",
+        "kube-scheduler or Python gets a torn frame, or one of another version",
+        {
+            EXTENDER: proof(
+                "pods are placed without it, but Mid pods wait until it answers",
+                "e2e/cases/scheduler/test_plugin_faults.py::test_a_peer_tears_a_frame",
+                "e2e/cases/scheduler/test_plugin_faults.py::test_python_has_another_version",
+                within=20,
+            ),
+            **dict.fromkeys((AGENT, MANAGER, LOAD_WATCHER, WEBHOOK), NotConcerned(_NOT_CALLED)),
+        },
+    ),
+    Fault(
         "provider loss",
         "a source of measurements or a database is away",
         {

@@ -11,6 +11,7 @@ LOAD_WATCHER, WEBHOOK = Component.LOAD_WATCHER, Component.WEBHOOK
 UNINTERRUPTED, AT_ONCE = Timeless.UNINTERRUPTED, Timeless.AT_ONCE
 
 _WITHOUT_PYTHON = "e2e/cases/scheduler/test_plugin_inside.py::test_without_python_only_mid_pods_wait"
+_PLUGIN_FAULTS = "e2e/cases/scheduler/test_plugin_faults.py"
 _WEBHOOK = "e2e/cases/admission/test_mid_limits_webhook.py"
 _UPGRADE = "e2e/cases/chart/test_upgrade.py"
 _CHECKPOINT = "tests/koordlet/prediction/test_checkpoint.py"
@@ -47,7 +48,7 @@ FAULTS: Final = (
             ),
             EXTENDER: proof(
                 "pods are placed without it, Mid pods wait; none is lost, and no node is filled as if it were empty",
-                _WITHOUT_PYTHON,
+                f"{_PLUGIN_FAULTS}::test_python_is_killed",
                 "e2e/cases/faults/test_plugin_restart.py",
                 within=20,
             ),
@@ -83,6 +84,7 @@ FAULTS: Final = (
             EXTENDER: proof(
                 "pods are placed without it, but Mid pods wait until it answers",
                 _WITHOUT_PYTHON,
+                f"{_PLUGIN_FAULTS}::test_python_hangs",
                 within=60,
             ),
             LOAD_WATCHER: proof(
