@@ -122,7 +122,7 @@ _ROWS: Final[tuple[tuple[str, Severity, str, str, str, Category], ...]] = (
     ("Leader", _ERROR, "no manager leads", "kubectl -n NAMESPACE get pods; the log names the cause",
      _NO_LEADER, _INSTALLATION),
     ("SchedulerReady", _ERROR, "no replica of the scheduler is ready",
-     "kubectl -n NAMESPACE describe deployment koord-scheduler", f"{_TROUBLE}#the-extender-is-unreachable",
+     "kubectl -n NAMESPACE describe deployment koord-scheduler", f"{_TROUBLE}#the-scheduler-plugin-does-not-answer",
      _SCHEDULING),
     ("AdmissionReady", _ERROR, "new Mid pods are created without their limits and scheduler, or are refused",
      "kubectl -n NAMESPACE describe deployment koord-admission", f"{_TROUBLE}#no-admission-rules-run", _INSTALLATION),

@@ -152,7 +152,13 @@ ALERTS: Final = (
     Alert(
         "KoordExtenderFails", "kube-scheduler gets no answer",
         'rate(koord_scheduler_plugin_requests_total{outcome!="ok"}[5m]) > 0',
-        0, AlertSeverity.CRITICAL, "the-extender-is-unreachable",
+        0, AlertSeverity.CRITICAL, "the-scheduler-plugin-does-not-answer",
+    ),
+    Alert(
+        "KoordPluginSkipped", "pods are placed without the scheduler plugin, or Mid pods wait for it",
+        "sum by (result) (increase(koord_suite_unasked_pods_total[10m])) > on() group_left()"
+        " 0.01 * (sum(increase(koord_scheduler_plugin_requests_total[10m])) or vector(0))",
+        0, AlertSeverity.CRITICAL, "the-scheduler-plugin-does-not-answer",
     ),
     Alert(
         "KoordSchedulerReportsOld", "the scheduler decides by old reports",

@@ -36,7 +36,8 @@ _INTRODUCTION: Final = """
 Every program serves `/metrics` in Prometheus' text format on the port of its probes: koordlet on 9316, koord-manager on
 9317, koord-admission on 9318, the scheduler plugin on 10262, a separate load watcher on its `--http-port`. Labels have
 values of fixed sets, except `node`, `namespace` and `pod`. Counters exist from the start as 0, and their names end in
-`_total`. Each program also serves the usual `process_*` and `python_*` metrics.
+`_total`. Each program also serves the usual `process_*` and `python_*` metrics. kube-scheduler with the plugin counts
+on 10259 (HTTPS) attempts to place a pod without an answer: `koord_suite_unasked_pods_total{result}`, passed or held.
 """
 
 

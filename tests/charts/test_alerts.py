@@ -120,6 +120,22 @@ CASES = {
         {'koord_scheduler_plugin_requests_total{verb="filter", outcome="not_ready"}': RISING},
         {'koord_scheduler_plugin_requests_total{verb="filter", outcome="ok"}': RISING},
     ),
+    "KoordPluginSkipped": Case(
+        # The sidecar of the new leader is away; that of the old one is asked nothing.
+        {
+            'koord_suite_unasked_pods_total{result="passed", pod="old"}': STILL,
+            'koord_suite_unasked_pods_total{result="passed", pod="new"}': RISING,
+            'koord_scheduler_plugin_requests_total{verb="ask", outcome="ok", pod="old"}': STILL,
+        },
+        # After a change of leader all is well, but one question of a thousand was late.
+        {
+            'koord_suite_unasked_pods_total{result="passed", pod="old"}': STILL,
+            'koord_suite_unasked_pods_total{result="passed", pod="new"}': "0x85 1x155",
+            'koord_suite_unasked_pods_total{result="held", pod="new"}': ZERO,
+            'koord_scheduler_plugin_requests_total{verb="ask", outcome="ok", pod="old"}': "0+100x80 8000x160",
+            'koord_scheduler_plugin_requests_total{verb="ask", outcome="ok", pod="new"}': "0x80 0+100x160",
+        },
+    ),
     "KoordSchedulerReportsOld": Case(
         {'koord_scheduler_plugin_nodes{report_age_at_most_seconds="900"}': ONE},
         {

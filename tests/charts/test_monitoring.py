@@ -33,8 +33,10 @@ def test_every_workload_has_a_monitor_that_finds_its_pods_and_port() -> None:
     assert len(monitors) == 7
     for name, monitor in monitors.items():
         assert monitor["spec"]["selector"] == workloads[name]["spec"]["selector"]
-        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-        assert [port["name"] for port in _ports(rendered, name)].count(endpoint["port"]) == 1
+        endpoints = [endpoint["port"] for endpoint in monitor["spec"]["podMetricsEndpoints"]]
+        assert endpoints == (["http", "https"] if name == "koord-scheduler" else ["http"])
+        ports = [port["name"] for port in _ports(rendered, name)]
+        assert [ports.count(port) for port in endpoints] == [1] * len(endpoints)
 
 
 def _ports(rendered: Rendered, workload: str) -> list[dict[str, Any]]:
@@ -45,7 +47,7 @@ def _ports(rendered: Rendered, workload: str) -> list[dict[str, Any]]:
 
 def test_metrics_about_other_pods_keep_their_labels_and_nodes_are_named() -> None:
     for monitor in render(MONITORS).of_kind("PodMonitor").values():
-        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        endpoint, *_of_kube_scheduler = monitor["spec"]["podMetricsEndpoints"]
         assert endpoint["honorLabels"] is True
         assert endpoint["relabelings"] == [{"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}]
         assert "interval" not in endpoint

@@ -92,7 +92,12 @@ func (all *process) newPlugin(ctx context.Context, object runtime.Object, h hand
 	if !named {
 		return nil, fmt.Errorf("%s: kube-scheduler names no profile", name)
 	}
-	register.Do(func() { legacyregistry.MustRegister(unasked) })
+	register.Do(func() {
+		legacyregistry.MustRegister(unasked)
+		for _, result := range []string{lostPods, heldPods} { // from 0 on, or an alert misses the first
+			unasked.WithLabelValues(result).Add(0)
+		}
+	})
 	p := &plugin{process: all, handle: h, waiting: map[string]*v1.Pod{}}
 	informer := h.SharedInformerFactory().Core().V1().Pods().Informer()
 	shown := pods{all.has, informer.GetStore()}
