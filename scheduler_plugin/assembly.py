@@ -22,6 +22,7 @@ from scheduler_plugin.kube_scheduler.metrics import RefusedPodsCollector
 from scheduler_plugin.kube_scheduler.node_table import NodeTable
 from scheduler_plugin.kube_scheduler.refused_pods import RefusedPods
 from scheduler_plugin.load_watcher import records
+from scheduler_plugin.load_watcher.providers import provider_spec
 from scheduler_plugin.plugins import registry
 from scheduler_plugin.plugins.load_aware.args import LoadAwareArgs
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
@@ -56,7 +57,7 @@ class Parts:
         self.estimator_args = dataclasses.replace(
             load_aware_args.estimator_args(), with_demand=bool(self.provider_specs)
         )
-        self.measurements = Measurements(measurement_age_seconds)
+        self.measurements = Measurements(measurement_age_seconds, provider_spec.rate_seconds(self.provider_specs))
         plugins = {name: registry.PLUGINS[name].create(configuration.args[name], self.measurements) for name in running}
         self.measured = [plugin for plugin in plugins.values() if isinstance(plugin, MeasuredPlugin)]
         """Plugins that read the load watcher's measurements."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from api_types import names
 from api_types.kubernetes import pods, priority_and_qos, quantities, times
+from api_types.kubernetes.priority_and_qos import PriorityClass
 from scheduler_plugin.state import estimator, vectors
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.vectors import Vector
@@ -47,29 +48,41 @@ class PodResources(NamedTuple):
     """Of more than `_MOST_CONTAINERS` a few with the same sums."""
     sidecars: tuple[ContainerCpu, ...]
     overhead_cpu_millis: int
+    by_class: PodResources | None = None
+    """Of a Mid or Batch pod: what it declares under the names of its class, else under the native ones."""
 
 
 NOTHING = PodAmounts(0, 0)
+_NATIVE: Final = (names.CPU, names.MEMORY)
 UNKNOWN_MID: Final = vectors.LARGEST + 1
 """A Mid amount that cannot be read: no node and no quota has so much. On its node it does not count for others."""
 _MOST_CONTAINERS: Final = 64
 """Containers that are kept one by one: thousands fit into a pod, and the resources of thousands of pods are cached."""
 
 
-def read_resources(spec: pods.PodSpec) -> PodResources:
+def read_resources(spec: pods.PodSpec, priority_class: PriorityClass = PriorityClass.NONE) -> PodResources:
     """Derive the resources of a spec. Raises quantities.InvalidQuantity."""
-    sidecars = [container for container in spec.init_containers or () if container.restart_policy == "Always"]
-    return _shared_resources(
-        PodResources(
-            request=_amounts(pods.requests(spec)),
-            limit=_amounts(pods.limits(spec)),
-            shipped_request=_shipped(spec, lambda resources: resources.requests),
-            shipped_limit=_shipped(spec, lambda resources: resources.limits),
-            containers=_few([_cpu(container) for container in spec.containers]),
-            sidecars=_few([_cpu(sidecar) for sidecar in sidecars]),
-            overhead_cpu_millis=pods.units(spec.overhead).get(names.CPU, 0),
-        )
+    native = PodResources(
+        **_declared(spec, _NATIVE),
+        shipped_request=_shipped(spec, lambda resources: resources.requests),
+        shipped_limit=_shipped(spec, lambda resources: resources.limits),
+        overhead_cpu_millis=pods.units(spec.overhead).get(names.CPU, 0),
     )
+    cpu, memory = (priority_and_qos.translated_resource(priority_class, name) or name for name in _NATIVE)
+    if (cpu, memory) == _NATIVE:
+        return _shared_resources(native)
+    return _shared_resources(native._replace(by_class=native._replace(**_declared(spec, (cpu, memory)))))
+
+
+def _declared(spec: pods.PodSpec, named: tuple[str, str]) -> dict[str, Any]:
+    """Return the fields whose amounts are declared under the names of CPU and memory of a class."""
+    sidecars = [container for container in spec.init_containers or () if container.restart_policy == "Always"]
+    return {
+        "request": _amounts(pods.requests(spec), named),
+        "limit": _amounts(pods.limits(spec), named),
+        "containers": _few([_cpu(container, named) for container in spec.containers]),
+        "sidecars": _few([_cpu(sidecar, named) for sidecar in sidecars]),
+    }
 
 
 @functools.lru_cache(maxsize=4096)
@@ -82,8 +95,10 @@ def raised(limit: PodAmounts, request: PodAmounts) -> PodAmounts:
     return PodAmounts(max(limit.cpu_millis, request.cpu_millis), max(limit.memory_bytes, request.memory_bytes))
 
 
-def _amounts(resources: pods.Resources) -> PodAmounts:
-    return PodAmounts(resources.get(names.CPU, 0), resources.get(names.MEMORY, 0))
+def _amounts(resources: pods.Resources, named: tuple[str, str] = _NATIVE) -> PodAmounts:
+    return PodAmounts(
+        *(resources.get(name, resources.get(native, 0)) for name, native in zip(named, _NATIVE, strict=True))
+    )
 
 
 def _shipped(
@@ -100,10 +115,12 @@ def _shipped(
     return PodAmounts(cpu, memory)
 
 
-def _cpu(container: pods.Container) -> ContainerCpu:
-    requests = pods.units(container.resources.requests)
-    limits = pods.units(container.resources.limits)
-    return ContainerCpu(requests.get(names.CPU), limits.get(names.CPU))
+def _cpu(container: pods.Container, named: tuple[str, str]) -> ContainerCpu:
+    request, limit = (
+        amounts.get(named[0], amounts.get(names.CPU))
+        for amounts in (pods.units(container.resources.requests), pods.units(container.resources.limits))
+    )
+    return ContainerCpu(request, limit)
 
 
 def _few(containers: list[ContainerCpu]) -> tuple[ContainerCpu, ...]:
@@ -208,13 +225,13 @@ def _read(pod: pods.Pod, args: EstimatorArgs) -> PodInfo:
     requests, priority_class = pods.requests(pod.spec), priority_and_qos.priority_class(pod)
     try:
         estimate = _shared(args.vector(estimator.estimate(pod, args, priority_class, quantities.known(requests))))
-        demand = read_resources(pod.spec) if args.with_demand else None
+        demand = read_resources(pod.spec, priority_class) if args.with_demand else None
     except quantities.InvalidQuantity:
         estimate, demand = None, None
     return PodInfo(
         uid=pod.metadata.uid,
         key=key(pod),
-        is_prod=priority_class is priority_and_qos.PriorityClass.PROD,
+        is_prod=priority_class is PriorityClass.PROD,
         is_pinned=is_pinned(pod) and _may_exempt_itself(pod, args),
         priority=pod.spec.priority or 0,
         is_exempt=_is_exempt(pod, args),

@@ -42,6 +42,8 @@ class Query:
     type: MetricType
     unit: Unit = Unit.RATIO
     is_expression: bool = False
+    rate_seconds: int = 0
+    """Seconds over which each sample is averaged."""
 
 
 def query_text(series: str, method: str, duration: str, *, is_expression: bool = False) -> str:
@@ -73,7 +75,7 @@ _KEPLER: Final = ("core", "uncore", "dram", "package", "other", "gpu", "platform
 
 PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
     "kube-prometheus": (
-        Query("instance:node_cpu:ratio", MetricType.CPU),
+        Query("instance:node_cpu:ratio", MetricType.CPU, rate_seconds=300),
         Query("instance:node_memory_utilisation:ratio", MetricType.MEMORY),
         Query("instance:node_network_transmit_bytes:rate:sum", MetricType.BANDWIDTH),
         Query("instance:node_network_transmit_drop_excluding_lo:rate5m", MetricType.BANDWIDTH),
@@ -86,11 +88,11 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
         Query("kepler_node_energy_stat", MetricType.ENERGY),
     ),
     "kube-prometheus-recent": (
-        Query("instance:node_cpu_utilisation:rate5m", MetricType.CPU),
+        Query("instance:node_cpu_utilisation:rate5m", MetricType.CPU, rate_seconds=300),
         Query("instance:node_memory_utilisation:ratio", MetricType.MEMORY),
     ),
     "openshift": (
-        Query("instance:node_cpu_utilisation:rate1m", MetricType.CPU),
+        Query("instance:node_cpu_utilisation:rate1m", MetricType.CPU, rate_seconds=60),
         Query("instance:node_memory_utilisation:ratio", MetricType.MEMORY),
     ),
     "node-exporter": (
@@ -101,6 +103,7 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
             " / sum without (cpu, mode) (rate(node_cpu_seconds_total[2m]))",
             MetricType.CPU,
             is_expression=True,
+            rate_seconds=120,
         ),
         Query(f"1 - node_memory_MemAvailable_bytes / {_MEMORY}", MetricType.MEMORY, is_expression=True),
         *(
@@ -124,14 +127,6 @@ PRESETS: Final[Mapping[str, tuple[Query, ...]]] = {
     ),
 }
 """Name -> queries. `kube-prometheus` has the queries of upstream's watcher and, as it does, reads all as ratios."""
-SMOOTHED_MINUTES: Final[Mapping[str, int]] = {
-    "kube-prometheus": 5,
-    "kube-prometheus-recent": 5,
-    "openshift": 1,
-    "node-exporter": 2,
-    "koordlet": 1,
-}
-"""Name -> minutes over which each sample of the CPU is averaged; 1 also for koordlet's samples, of a second."""
 
 NODE_METRIC: Final = "NodeMetric"
 METRICS_SERVER: Final = "KubernetesMetricsServer"
@@ -218,6 +213,15 @@ class ProviderSpec(pydantic.BaseModel):
     """Datadog: metric of the CPU usage in percent; empty means those of Datadog's agent."""
     memory_metric: str = ""
     """Datadog: metric of the memory usage in percent; empty means that of Datadog's agent."""
+
+
+def rate_seconds(specs: Sequence[ProviderSpec]) -> dict[str, int]:
+    """Return the seconds over which each sample of the CPU is averaged, of providers with a preset."""
+    return {
+        spec.type: next(query.rate_seconds for query in PRESETS[spec.queries] if query.type is MetricType.CPU)
+        for spec in specs
+        if spec.type == PROMETHEUS and spec.queries in PRESETS
+    }
 
 
 def problems(spec: ProviderSpec) -> list[str]:

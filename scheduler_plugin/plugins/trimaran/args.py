@@ -18,7 +18,7 @@ from api_types.kubernetes import quantities
 from api_types.wire_model import Address
 from scheduler_plugin.framework.interface import PluginArgs
 from scheduler_plugin.load_watcher.providers import provider_spec
-from scheduler_plugin.load_watcher.providers.provider_spec import SMOOTHED_MINUTES, ProviderSpec
+from scheduler_plugin.load_watcher.providers.provider_spec import ProviderSpec
 
 Formula = Literal["corrected", "upstream", "kep"]
 
@@ -219,8 +219,7 @@ class LowRiskOverCommitmentArgs(TrimaranArgs):
         sizes = self.smoothing_window_sizes
         if self.smoothing_window_size is None and self.formula == "corrected":
             read = self.provider_specs() if specs is None else specs
-            queries = {spec.type: spec.queries for spec in read if spec.type == provider_spec.PROMETHEUS}
-            minutes = {name: SMOOTHED_MINUTES[preset] for name, preset in queries.items() if preset in SMOOTHED_MINUTES}
+            minutes = {name: max(seconds // 60, 1) for name, seconds in provider_spec.rate_seconds(read).items()}
             sizes = {**_UNSMOOTHED, **minutes, **(sizes or {})}
         changed = self.model_copy(update={"smoothing_window_sizes": sizes, "risk_limit_weights": weights})
         return changed.completed(smoothing_window_size=5)

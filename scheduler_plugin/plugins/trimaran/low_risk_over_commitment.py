@@ -137,7 +137,8 @@ class LowRiskOverCommitment(MeasuredPlugin):
         """Rows whose load risk must be recomputed."""
 
     def _write_own(self, entry: NodeEntry) -> None:
-        placed = [declared(pod.demand, self._formula) for pod in entry.load.pods.values() if pod.demand is not None]
+        demands = [self._demand(pod) for pod in entry.load.pods.values()]
+        placed = [declared(demand, self._formula) for demand in demands if demand is not None]
         row = entry.row
         self.request[:, row] = node_columns.summed([pod.request for pod in placed])
         self.limit[:, row] = node_columns.summed([pod.limit for pod in placed])

@@ -18,6 +18,7 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.records import Metric, MetricType, NodeMetrics, Snapshot, Statistic, Window, Windows
 
 _NO_WINDOW: Final = Window()
+_NO_RATES: Final[Mapping[str, float]] = {}
 
 
 class Utilization(NamedTuple):
@@ -115,9 +116,13 @@ def _first_measured(newer: Utilization, older: Utilization) -> Utilization:
 class Measurements:
     """Best measurement of every node, shared by all plugins of the process."""
 
-    def __init__(self, oldest_seconds: float = records.OLDEST_SECONDS) -> None:
+    def __init__(
+        self, oldest_seconds: float = records.OLDEST_SECONDS, rate_seconds: Mapping[str, float] = _NO_RATES
+    ) -> None:
         self.oldest_seconds = oldest_seconds
         """Age limit of windows, in seconds."""
+        self.rate_seconds = rate_seconds
+        """Provider -> seconds over which each of its samples of the CPU is averaged."""
         self._by_name: Mapping[str, NodeUtilization] = {}
         self.newest_ends: tuple[float, ...] = (-math.inf, -math.inf)
         """End of the newest window of any node that has CPU, and memory: the last times that data was delivered.

@@ -103,7 +103,8 @@ class MeasurementColumns(RowChanges):
         self._write_measurement(row, state[2])
         placed = entry.load.pods.values()
         self.oldest_pod_at[row] = min((pod.timestamp for pod in placed), default=_NO_POD)
-        self.requested[:, row] = summed([pod.demand.request for pod in placed if pod.demand is not None])
+        demands = [pod.demand.by_class or pod.demand for pod in placed if pod.demand is not None]
+        self.requested[:, row] = summed([demand.request for demand in demands])
         return True
 
     def fallback_levels(self, rows: Rows, now: float) -> FallbackLevels:
@@ -118,6 +119,12 @@ class MeasurementColumns(RowChanges):
         # Of the first data after an outage, the rows are not compared with each other before all of them are written.
         levels: FallbackLevels = np.where(is_delivered, delivered, FallbackLevel.BY_REQUESTS).astype(np.int8)
         return levels
+
+    def rate_seconds(self, resource: int, row: int) -> float:
+        """Return the seconds over which each sample of the measurement is averaged; those of memory are of a moment."""
+        return self._measurements.rate_seconds.get(self.providers[self.provider[resource, row]], 0.0) * (
+            resource == CPU
+        )
 
     def explained(self, rows: Rows) -> PluginInputs:
         """Copy the columns that decisions record, with the fallback level at the last evaluation as "fallbackLevel"."""

@@ -83,7 +83,7 @@ class TargetLoadPacking(MeasuredPlugin):
         """Predicted usage of all pods of the node."""
 
     def _write_own(self, entry: NodeEntry) -> None:
-        predicted = [self._predict_placed(pod.demand) for pod in entry.load.pods.values()]
+        predicted = [self._predict_placed(self._demand(pod)) for pod in entry.load.pods.values()]
         shares = self._unmeasured_shares(entry, node_columns.CPU)
         self._recent_millis[entry.row] = sum(map(operator.mul, predicted, shares))
         self._predicted_millis[entry.row] = sum(predicted)

@@ -159,11 +159,19 @@ async def test_pods_that_arrive_slowly_do_not_fill_a_node_beyond_the_target() ->
 
 
 @pytest.mark.parametrize("plugin", ["TargetLoadPacking", "LoadVariationRiskBalancing"])
-@pytest.mark.parametrize(("age_seconds", "share"), [(0, 1.0), (90, 0.9), (450, 0.5), (900, 0.0), (86400, 0.0)])
+@pytest.mark.parametrize(
+    ("queries", "age_seconds", "share"),
+    [
+        *(("koordlet", age, share) for age, share in ((0, 1.0), (90, 0.9), (450, 0.5), (900, 0.0), (86400, 0.0))),
+        ("node-exporter", 450, 1 - (450 - 60) / 900),
+        # Of a rate over 300 s, the samples of the first 150 s have a quarter of the pod, and those after 300 s all.
+        *(("kube-prometheus", age, share) for age, share in ((150, 1 - 37.5 / 900), (450, 1 - 300 / 900), (1200, 0.0))),
+    ],
+)
 def test_a_pod_counts_for_the_share_of_the_window_it_did_not_run_in(
-    plugin: str, age_seconds: float, share: float
+    plugin: str, queries: str, age_seconds: float, share: float
 ) -> None:
-    cluster = MeasuredCluster(plugin)
+    cluster = MeasuredCluster(plugin, metricProvider={"type": "Prometheus", "queries": queries})
     for name in ("recent", "incoming"):
         cluster.node(name)
     cluster.place("recent", pod("1", "1Gi", limit_cpu="1"), age_seconds=age_seconds)
@@ -172,3 +180,28 @@ def test_a_pod_counts_for_the_share_of_the_window_it_did_not_run_in(
     recent = cluster.scores(pod("0", limit_cpu="0"), ["recent"])
     incoming = cluster.scores(pod(f"{millis}m", limit_cpu=f"{millis}m"), ["incoming"])
     assert recent == incoming
+
+
+@pytest.mark.parametrize("plugin", ["TargetLoadPacking", "LoadVariationRiskBalancing"])
+@pytest.mark.parametrize("is_measured", [True, False])
+@pytest.mark.parametrize(("band", "priority"), [("mid", 7500), ("batch", 5500)])
+def test_fresh_pods_count_by_what_their_class_requests(
+    plugin: str, is_measured: bool, band: str, priority: int
+) -> None:
+    def scores(spec: Mapping[str, object], **args: object) -> list[int]:
+        cluster = MeasuredCluster(plugin, **args)
+        for name in ("busy", "idle"):
+            cluster.node(name, capacity={"cpu": "16", "memory": "64Gi"})
+        for _pod in range(10):
+            cluster.place("busy", spec, age_seconds=5)
+        if is_measured:
+            cluster.measure({name: metrics(20, 20, 2, 1) for name in ("busy", "idle")})
+        return cluster.scores(spec, ["busy", "idle"])
+
+    amounts = {f"kubernetes.io/{band}-cpu": "1000", f"kubernetes.io/{band}-memory": str(2**30)}
+    resources = {"requests": {**amounts, "cpu": "0", "memory": "0"}, "limits": amounts}
+    of_band = {"containers": [{"name": "main", "resources": resources}], "priority": priority}
+    assert scores(of_band) == scores(pod("1", "1Gi", limit_cpu="1", priority=9500))
+    if is_measured and plugin == "LoadVariationRiskBalancing":
+        busy, idle = scores(of_band, formula="upstream")
+        assert busy == idle, "as shipped, native resources alone"
