@@ -60,8 +60,7 @@ def test_a_sidecar_filters_prioritizes_and_evicts_nothing_for_a_pod_that_the_nod
     assert places_by_load(lone, "sidecar")
     lone.create_pod("important", cpu="25", priority=9000, nodes=[HOT])
     lone.until("it is refused", lambda: lone.attempts("unschedulable") >= 1)
-    assert lone.of_plugin("preemption_candidates_total", outcome="removed") >= 1
-    assert lone.of_plugin("preemption_candidates_total", outcome="kept") == 0
+    assert lone.of_plugin("requests_total", verb="preempt", outcome="ok") >= 1
     assert lone.nodes_of("low-") == [HOT] * 4
 
 
