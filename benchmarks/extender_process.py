@@ -85,7 +85,7 @@ def _serve(ports_to: Connection, kubeconfig: str) -> None:
         kubeconfig=kubeconfig,
         startup_patience_seconds=3600,
     )
-    app = ExtenderApp(settings, loader.load(None))
+    app = ExtenderApp(settings, loader.load_all(None))
 
     async def serve() -> None:
         running = asyncio.create_task(app.run())

@@ -45,16 +45,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(words)
     try:
         chosen = settings.from_sources(SchedulerPluginSettings, arguments, os.environ, ENV_PREFIX)
-        configuration = loader.load(chosen.config)
+        configurations = loader.load_all(chosen.config)
+        app = ExtenderApp(chosen, configurations)
     except settings.SettingsError as error:  # or loader.InvalidConfiguration
         for problem in error.problems:
             print(f"scheduler_plugin: {problem}", file=sys.stderr)  # noqa: T201  # the log settings may be invalid
         return _WRONG_SETTINGS
     logs.configure(chosen.log_format, chosen.log_level)
     log.info("settings: %s", chosen.model_dump_json())
-    log.info("configuration: %s", json.dumps(configuration.document()))
+    log.info("configuration: %s", json.dumps(loader.document_of(configurations)))
     try:
-        asyncio.run(ExtenderApp(chosen, configuration).run())
+        asyncio.run(app.run())
     except (errors.NoCredentials, http_endpoint.CannotListen, UnusableCertificate, CannotServe) as error:
         log.error("%s", error)  # noqa: TRY400  # the message is complete, a traceback would hide it
         return _FAILED

@@ -6,7 +6,7 @@ Pages are requested in threads of the HTTP endpoint; state that can change is re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from api_types.kubernetes import yaml_text
 from component_base import http_endpoint
 from component_base.http_endpoint import Page, Route
 from scheduler_plugin.assembly import Parts
+from scheduler_plugin.config import loader
 from scheduler_plugin.config.loader import PluginConfiguration
 from scheduler_plugin.decisions import explanation, pages
 from scheduler_plugin.decisions import metrics as decision_metrics
@@ -25,11 +26,20 @@ _TIMEOUT_SECONDS: Final = 2.0  # of a read in the event loop
 
 
 class DebugPages:
-    """Pages about the parts of one extender, whose event loop is `loop`."""
+    """Pages about the parts of each profile of a process, whose event loop is `loop`.
 
-    def __init__(self, parts: Parts, configuration: PluginConfiguration, loop: asyncio.AbstractEventLoop) -> None:
-        self._parts = parts
-        self._configuration = configuration
+    A node's state is that of the first profile, a pod's decisions are those of the profile that has them.
+    """
+
+    def __init__(
+        self,
+        profiles: Sequence[Parts],
+        configurations: Mapping[str, PluginConfiguration],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._profiles = profiles
+        self._parts = profiles[0]
+        self._configurations = configurations
         self._loop = loop
 
     def routes(self) -> dict[str, Route]:
@@ -50,32 +60,38 @@ class DebugPages:
     def pod(self, query: Mapping[str, str]) -> Page:
         """Explain the decisions on a pod, for `?nodes=` nodes at most; without a name, list the pods."""
         future = asyncio.run_coroutine_threadsafe(self._decisions(query["path"]), self._loop)
-        decisions, of_namespace = future.result(_TIMEOUT_SECONDS)
+        parts, decisions, of_namespace = future.result(_TIMEOUT_SECONDS)
         if not query["path"]:
             return http_endpoint.json_page(explanation.index(decisions))
         if not decisions:
             text = f"no recorded decision on the pod {query['path']!r}, want namespace/name of a recent pod; "
             text += "of several replicas only the leader's has records\n"
             return Page("text/plain; charset=utf-8", text.encode(), HTTPStatus.NOT_FOUND)
-        plugins = self._parts.cycle.rejecting_plugins
+        plugins = parts.cycle.rejecting_plugins
         most = query.get("nodes", "0")
         most_nodes = int(most) if most.isascii() and most.isdigit() and len(most) < 10 else 0
-        page = explanation.page(query["path"], decisions, plugins, self._parts.resources, most_nodes)
+        page = explanation.page(query["path"], decisions, plugins, parts.resources, most_nodes)
         return http_endpoint.json_page(page | {"midOfNamespace": of_namespace})
 
     def configuration(self) -> Page:
         """Show the effective configuration, with every default."""
-        return Page("application/yaml", yaml_text.dump(self._configuration.document()).encode())
+        return Page("application/yaml", yaml_text.dump(loader.document_of(self._configurations)).encode())
 
     async def _held(self, name: str) -> dict[str, Any]:
         return pages.node_page(self._parts.cluster.entries.get(name), self._parts.resources)
 
-    async def _decisions(self, key: str) -> tuple[list[RecordedDecision], dict[str, Any] | None]:
-        """Return the decisions on a pod, or the last ones, and of a Mid pod the use of its namespace.
+    async def _decisions(self, key: str) -> tuple[Parts, list[RecordedDecision], dict[str, Any] | None]:
+        """Return the decisions on a pod with their profile, or the last ones, and of a Mid pod its namespace's use.
 
         Of the last ones only what never shrinks is read.
         """
-        decisions = self._parts.records.decisions(key) if key else self._parts.records.recent(_LISTED_DECISIONS)
-        if not key or not decisions or not (decisions[0].pod.mid_cpu_millis or decisions[0].pod.mid_memory_bytes):
-            return decisions, None
-        return decisions, pages.namespace_page(mid_quotas.pod_namespace(key), self._parts.vectors.mid_quotas)
+        if not key:
+            recent = [one for parts in self._profiles for one in parts.records.recent(_LISTED_DECISIONS)]
+            return self._parts, sorted(recent, key=lambda one: -one.at)[:_LISTED_DECISIONS], None
+        for parts in self._profiles:
+            if decisions := parts.records.decisions(key):
+                pod, namespace = decisions[0].pod, mid_quotas.pod_namespace(key)
+                is_mid = pod.mid_cpu_millis or pod.mid_memory_bytes
+                use = pages.namespace_page(namespace, parts.vectors.mid_quotas) if is_mid else None
+                return parts, decisions, use
+        return self._parts, [], None

@@ -98,17 +98,18 @@ def check_document(content: Any) -> DocumentResult:
             is_advice = problem.effect is config_problem.Effect.ADVICE
             (advice if is_advice else problems).append(str(problem))
     try:
-        configuration = loader.parse(content)
+        configurations = loader.parse_all(content)
     except InvalidConfiguration as error:
         return DocumentResult([*problems, *error.problems], advice, None)
-    if kube_scheduler.is_configuration(content) and not configuration.filters:
+    several = configurations.values()
+    if kube_scheduler.is_configuration(content) and not any(one.filters for one in several):
         advice += map(str, kube_scheduler.needless_filter_calls(content))
-    packs = TargetLoadPacking.name in configuration.score_weights
-    if packs:
+    packing = [one for one in several if TargetLoadPacking.name in one.score_weights]
+    if packing:
         advice += map(str, kube_scheduler.spreading(content))
-        if LoadAware.name in configuration.score_weights:
+        if any(LoadAware.name in one.score_weights for one in packing):
             advice.append(_LEAST_USED)
-    return DocumentResult(problems, advice, None if problems else configuration.document(), packs)
+    return DocumentResult(problems, advice, None if problems else loader.document_of(configurations), bool(packing))
 
 
 class CheckedDocument(NamedTuple):

@@ -1,4 +1,4 @@
-"""Load the plugins' configuration: a profile of KubeSchedulerConfiguration, or a whole one with one profile.
+"""Load the plugins' configuration: a profile of KubeSchedulerConfiguration, or a whole one.
 
     plugins:                      # the plugins that run, and their weights; rules in plugin_profile
       score: {enabled: [{name: LoadAwareScheduling, weight: 3}]}
@@ -62,6 +62,7 @@ def with_models(args: PeaksArgs, environ: Mapping[str, str] = os.environ) -> Pea
 
 _LARGEST_WITHOUT_EXPONENT: Final = 1e21
 """From here on Go writes an exponent into JSON, and no integer reads it."""
+_USUAL_NAME: Final = "default-scheduler"
 _PROFILE_KEYS: Final = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
 
 
@@ -95,8 +96,10 @@ class PluginConfiguration:
 
 
 class _Profile(NamedTuple):
-    """The profile of a document."""
+    """A profile of a document."""
 
+    name: str
+    """Of a whole configuration; empty for the one profile of every kube-scheduler."""
     content: Mapping[str, Any]
     path: KeyPath
     with_others: bool
@@ -104,10 +107,15 @@ class _Profile(NamedTuple):
 
 
 def load(file_name: str | None) -> PluginConfiguration:
-    """Read a configuration file; None is an empty one. Raises InvalidConfiguration."""
+    """Read a configuration file with one profile; None is an empty one. Raises InvalidConfiguration."""
+    return only(load_all(file_name))
+
+
+def load_all(file_name: str | None) -> dict[str, PluginConfiguration]:
+    """Read a configuration file; see `parse_all`. Raises InvalidConfiguration."""
     document = {} if file_name is None else read(file_name)
     try:
-        return parse(document)
+        return parse_all(document)
     except InvalidConfiguration as error:
         raise InvalidConfiguration([f"{file_name}: {text}" for text in error.problems]) from error
 
@@ -135,9 +143,42 @@ def as_json(value: Any) -> Any:
 
 
 def parse(document: Any) -> PluginConfiguration:
-    """Validate and complete a document. Raises InvalidConfiguration."""
+    """Validate and complete a document with one profile. Raises InvalidConfiguration."""
+    return only(parse_all(document))
+
+
+def only(configurations: Mapping[str, PluginConfiguration]) -> PluginConfiguration:
+    """Return the one configuration. Raises InvalidConfiguration where there are several."""
+    if len(configurations) > 1:
+        raise InvalidConfiguration([f"profiles {', '.join(configurations)} with plugins of this project, want one"])
+    (configuration,) = configurations.values()
+    return configuration
+
+
+def document_of(configurations: Mapping[str, PluginConfiguration]) -> dict[str, Any]:
+    """Return the effective configurations, in the form of the file, with every default."""
+    if len(configurations) == 1:
+        return only(configurations).document()
+    return {"profiles": [{"schedulerName": name, **one.document()} for name, one in configurations.items()]}
+
+
+def parse_all(document: Any) -> dict[str, PluginConfiguration]:
+    """Validate and complete a document; return its profiles with plugins of this project, by name, or one without them.
+
+    The name is empty where the document is one profile. Raises InvalidConfiguration.
+    """
     problems: list[Problem] = []
-    profile = _profile(as_json(document), problems)
+    configurations = {}
+    for profile in _profiles(as_json(document), problems):
+        if profile.name in configurations:
+            problems.append(problem((*profile.path, "schedulerName"), profile.name, "a name of its own"))
+        configurations[profile.name] = _parse(profile, problems)
+    if problems:
+        raise InvalidConfiguration(list(map(str, problems)))
+    return configurations
+
+
+def _parse(profile: _Profile, problems: list[Problem]) -> PluginConfiguration:
     args_by_plugin = plugin_profile.plugin_args(
         profile.content.get("pluginConfig"), (*profile.path, "pluginConfig"), problems, with_others=profile.with_others
     )
@@ -170,8 +211,6 @@ def parse(document: Any) -> PluginConfiguration:
     except trimaran_args.Contradiction as error:
         name, want = error.args
         problems.append(problem(*args_by_plugin[name], want))
-    if problems:
-        raise InvalidConfiguration(list(map(str, problems)))
     return PluginConfiguration(effective, selection.filters, selection.score_weights)
 
 
@@ -182,8 +221,8 @@ def names_plugins(value: Any) -> bool:
     return isinstance(value, list) and any(map(names_plugins, value))
 
 
-def _profile(document: Any, problems: list[Problem]) -> _Profile:
-    nothing = _Profile({}, (), with_others=False)
+def _profiles(document: Any, problems: list[Problem]) -> list[_Profile]:
+    nothing = [_Profile("", {}, (), with_others=False)]
     if not isinstance(document, dict):
         problems.append(problem((), document, "an object with plugins and pluginConfig"))
         return nothing
@@ -197,18 +236,20 @@ def _profile(document: Any, problems: list[Problem]) -> _Profile:
             for key, value in document.items()
             if key not in keys
         ]
-        return _Profile(document, (), with_others=False)
+        return [_Profile("", document, (), with_others=False)]
     profiles = [] if document.get("profiles") is None else document["profiles"]
     if not isinstance(profiles, list) or not all(isinstance(profile, dict) for profile in profiles):
         problems.append(problem(("profiles",), profiles, "a list of objects with plugins and pluginConfig"))
         return nothing
-    with_plugins = [index for index, profile in enumerate(profiles) if names_plugins(profile)]
-    problems += [
-        problem(("profiles", index), "plugins of the extender", "them in one profile: all profiles share the extender")
-        for index in with_plugins[1:]
+    chosen = [
+        _Profile(profile.get("schedulerName") or _USUAL_NAME, profile, ("profiles", index), with_others=True)
+        for index, profile in enumerate(profiles)
+        if names_plugins(profile)
     ]
-    index = with_plugins[0] if with_plugins else 0
-    return _Profile(profiles[index] if profiles else {}, ("profiles", index), with_others=True)
+    if document.get("extenders"):
+        want = "them in one profile: all profiles share the extender"
+        problems += [problem(profile.path, "plugins of the extender", want) for profile in chosen[1:]]
+    return chosen or [_Profile("", profiles[0] if profiles else {}, ("profiles", 0), with_others=True)]
 
 
 def _is_suite_plugin(name: Any) -> bool:

@@ -49,6 +49,15 @@ class Watches(NamedTuple):
             if not state.synced
         ]
 
+    def awaited(self) -> list[str]:
+        """Return those that answers wait for: not NodeMetrics that cannot be listed, as load alone is read from them.
+
+        Quotas, what a node states, and `midEmergency` hold without a report.
+        """
+        reports = self.node_metrics
+        failed = not reports.synced and bool(reports.last_error)
+        return self._replace(node_metrics=watching.WatchState(synced=True)).unsynced() if failed else self.unsynced()
+
 
 def new_watches(*, with_pods: bool = True) -> Watches:
     """Return the state of watches that have not begun."""

@@ -77,7 +77,7 @@ async def started(server, tmp_path, configuration=None, **settings):
     chosen = SchedulerPluginSettings(
         extender_port=0, http_port=0, debug_port=0, http_address="127.0.0.1", kubeconfig=str(kubeconfig), **settings
     )
-    app = ExtenderApp(chosen, loader.parse(configuration or {}))
+    app = ExtenderApp(chosen, loader.parse_all(configuration or {}))
     running = asyncio.create_task(app.run())
     while not app.ports():
         assert not running.done(), running.exception()
@@ -174,11 +174,11 @@ async def test_is_not_ready_before_every_list_is_complete_and_names_the_missing_
         assert status == 503
         assert text.strip().endswith("crds.install))"), "no other list is missing"
         assert "event loop last seen" in await get(http_port, "/healthz")
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            await post(port, "filter", {"Pod": {}, "NodeNames": ["n1"]})
-        with refused.value as response:
-            assert response.code == 503
-            assert "install its CRD" in response.read().decode()
+        pod = factories.pod_document("new", requests={"cpu": "1"})
+        assert (await post(port, "filter", {"Pod": pod, "NodeNames": ["n1"]}))["NodeNames"] == ["n1"]
+        mid = factories.pod_document("mid", requests={CPU: "1000"})
+        refused = (await post(port, "filter", {"Pod": mid, "NodeNames": ["n1"]}))["FailedNodes"]
+        assert "Mid" in refused["n1"], "what a node states holds without its report"
 
 
 async def test_kube_scheduler_does_not_wait_without_limit_for_a_missing_crd(server, tmp_path):
@@ -260,7 +260,7 @@ def nothing_frozen():
 
 @pytest.mark.parametrize("missing", [(), ("nodes",)])
 async def test_objects_are_frozen_once_every_list_is_complete(missing, nothing_frozen, monkeypatch):
-    app = ExtenderApp(SchedulerPluginSettings(extender_port=0, http_port=0, debug_port=0), loader.parse({}))
+    app = ExtenderApp(SchedulerPluginSettings(extender_port=0, http_port=0, debug_port=0), loader.parse_all({}))
     monkeypatch.setattr(app, "_unsynced", lambda: list(missing))
     housekeeping = asyncio.create_task(app._housekeeping())
     await asyncio.sleep(0)  # its first round ends where it waits for the second

@@ -166,9 +166,17 @@ def test_a_misspelt_plugin_is_not_taken_for_one_of_kube_scheduler():
     ]
 
 
-def test_refuses_plugins_in_two_profiles_because_both_share_the_extender():
-    profile = load_aware(usageThresholds={"cpu": 50})
-    assert problems(whole(profile, profile)) == [
+def test_each_profile_has_arguments_of_its_own_unless_all_share_an_extender():
+    first, second = (
+        {"schedulerName": name, **load_aware(usageThresholds={"cpu": percent})}
+        for name, percent in (("first", 50), ("second", 60))
+    )
+    configurations = loader.parse_all(whole(first, {"schedulerName": "other"}, second))
+    thresholds = {name: one.args["LoadAwareScheduling"].usage_thresholds for name, one in configurations.items()}
+    assert thresholds == {"first": {"cpu": 50}, "second": {"cpu": 60}}
+    assert problems(whole(first, first)) == ['profiles[1].schedulerName: seen "first", want a name of its own']
+    assert problems(whole(first, second)) == ["profiles first, second with plugins of this project, want one"]
+    assert problems(whole(first, second) | {"extenders": [{}]}) == [
         'profiles[1]: seen "plugins of the extender", want them in one profile: all profiles share the extender'
     ]
 

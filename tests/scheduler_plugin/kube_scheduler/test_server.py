@@ -67,16 +67,22 @@ def about(kind: Kind, *texts: str, number: int = 0) -> bytes:
 HELLO, SYNCED = frames.hello("koord-scheduler", "36"), frames.frame(Kind.SYNCED)
 
 
+SOFTER = {"name": "LoadAwareScheduling", "args": {"usageThresholds": {"cpu": 95}}}
+
+
 class Served:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.peers: list[Peer] = []
-        self.inside = Inside()
+        self.inside, self.batch = Inside(), Inside(pluginConfig=[SOFTER])
         self.unsynced: list[str] = []
         self.observed: list[str] = []
         self.server = PluginServer(
             path,
-            [Profile("", self.inside.answers, self.inside.parts.refused, lambda: self.unsynced)],
+            [
+                Profile("batch", self.batch.answers, self.batch.parts.refused, lambda: self.unsynced),
+                Profile("", self.inside.answers, self.inside.parts.refused, lambda: self.unsynced),
+            ],
             observe=lambda question, _seconds: self.observed.append(question),
             clock=lambda: factories.NOW,
         )
@@ -156,6 +162,23 @@ def test_a_refused_pod_is_woken_by_a_report(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_each_profile_has_its_own_arguments_and_the_pods_of_all_count(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        passing = []
+        for profile in ("koord-scheduler", "batch"):
+            peer = await served.connect()
+            peer.send(frames.hello(profile, "36"), pod("web", requests={"cpu": "40"}), pod("next"), SYNCED)
+            await peer.next(Kind.READY)
+            for number, reserved in enumerate([b"", about(Kind.RESERVE, "uid-web", "n1")]):
+                peer.send(reserved, about(Kind.ASK, "uid-next", number=number))
+                codes = frames.read_answer((await peer.next(Kind.ANSWER)).payload).codes
+                passing.append([True, True] if codes is None else [code == 0 for code in codes[:2]])
+        assert passing == [[True, True], [False, True], [True, True], [True, True]]
+        assert served.server.is_synced
+
+    run(tmp_path, scenario)
+
+
 @pytest.mark.parametrize(
     ("sent", "wanted"),
     [
@@ -188,7 +211,7 @@ def test_a_new_kube_scheduler_takes_the_place_of_the_last(tmp_path: Path) -> Non
         await first.next(Kind.READY)
         other = await served.connect()
         other.send(frames.hello("another-profile", "36"))
-        assert "'another-profile' is not served, but koord-scheduler" in await other.closed_because()
+        assert "'another-profile' is not served, but batch, koord-scheduler" in await other.closed_because()
         second.send(HELLO)
         assert "another kube-scheduler" in await first.closed_because()
         assert not served.server.is_synced
