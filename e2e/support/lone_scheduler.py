@@ -59,6 +59,8 @@ class LoneScheduler:
         self._replica = replica
         self.plugin, self.kube_scheduler = f"{PLUGIN}{replica}", f"kube-scheduler{replica}"
         """Names of the processes."""
+        self.more_profiles: Mapping[str, Mapping[str, Any]] = {}
+        """Arguments of LoadAwareScheduling by further profile."""
         self.socket = plane.places.state / f"plugin{replica}.sock"
         self.api: Connection = plane.connect()
         self._values = values
@@ -75,7 +77,7 @@ class LoneScheduler:
     def start_plugin(self, *flags: str) -> Running:
         """Start the scheduler plugin as a sidecar, or with other flags, and wait until it has read the cluster."""
         policies = self.plane.places.state / "scheduler-plugin.yaml"
-        policies.write_text(self._rendered()["scheduler-plugin.yaml"])
+        policies.write_text(self._configuration(self._rendered()["scheduler-plugin.yaml"]))
         self.plane.start_python(
             self.plugin,
             *("-m", "scheduler_plugin", "run", f"--config={policies}", f"--kubeconfig={self.plane.kubeconfig}"),
@@ -95,6 +97,7 @@ class LoneScheduler:
         if self._inside:
             (plugin,) = document["profiles"][0]["pluginConfig"]
             plugin["args"] = {"socket": str(self.socket), "deadlineMilliseconds": PATIENT_MILLISECONDS}
+            document["profiles"] += [document["profiles"][0] | {"schedulerName": name} for name in self.more_profiles]
         else:
             (extender,) = document["extenders"]
             extender["urlPrefix"] = url or f"http://127.0.0.1:{self.extender_port}"
@@ -133,6 +136,16 @@ class LoneScheduler:
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         flags = [flag for flag in container["args"] if flag.startswith("--extender-")]
         return [flag.replace("/etc/koord-extender-tls", str(secrets)) for flag in flags]
+
+    def _configuration(self, profile: str) -> str:
+        """Return the configuration of the scheduler plugin: a profile, or with more profiles a whole one."""
+        if not self.more_profiles:
+            return profile
+        profiles = [{"schedulerName": SCHEDULER, **yaml.safe_load(profile)}]
+        for name, args in self.more_profiles.items():
+            profiles.append({"schedulerName": name, "pluginConfig": [{"name": "LoadAwareScheduling", "args": args}]})
+        kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        return yaml.safe_dump({**kind, "profiles": profiles})
 
     def _rendered(self) -> dict[str, str]:
         (config,) = chart_rendering.rendered(self.plane.binaries, {"scheduler": self._values}, "scheduler/config")

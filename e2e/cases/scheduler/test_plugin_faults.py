@@ -119,13 +119,13 @@ def killed(lone: LoneScheduler, name: str) -> psutil.Process:
 def assert_guarded(lone: LoneScheduler, name: str) -> None:
     """Create a pod that fits on the hot node alone, and see it refused for the load."""
     lone.create_pod(name, nodes=[HOT])
+    lone.until(f"{name} is refused", lambda: refusal(lone, name))
+    assert "cpu usage exceed threshold" in refusal(lone, name)
 
-    def text() -> str:
-        conditions = lone.api.send("GET", f"{PODS}/{name}")["status"].get("conditions", ())
-        return next((condition.get("message", "bound") for condition in conditions), "")
 
-    lone.until(f"{name} is refused", text)
-    assert "cpu usage exceed threshold" in text()
+def refusal(lone: LoneScheduler, name: str) -> str:
+    conditions = lone.api.send("GET", f"{PODS}/{name}")["status"].get("conditions", ())
+    return next((condition.get("message", "bound") for condition in conditions), "")
 
 
 def test_python_is_killed(lone: LoneScheduler) -> None:
@@ -209,3 +209,16 @@ def test_the_leader_changes(lone: LoneScheduler) -> None:
     for name in (second.kube_scheduler, second.plugin):
         lone.plane.stop(name)
     lone.start_kube_scheduler()
+
+
+def test_each_profile_has_its_own_arguments(lone: LoneScheduler) -> None:
+    for name in (lone.kube_scheduler, lone.plugin):
+        lone.plane.stop(name)
+    lone.more_profiles = {"careless": {"usageThresholds": {"cpu": HOT_PERCENT + 2}}}
+    lone.start()
+    lone.create_pod("careless", cpu="1", nodes=[HOT], scheduler="careless")
+    lone.wait_bound("careless")
+    assert_guarded(lone, "guarded")
+    lone.create_pod("one-too-many", cpu="2", nodes=[HOT], scheduler="careless")
+    lone.until("the pod of the other profile counts", lambda: "cpu usage exceed" in refusal(lone, "one-too-many"))
+    assert lone.of_plugin("refused_pods", profile="careless") == 1

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version"
 	resource "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
@@ -28,8 +27,6 @@ const (
 	stateKey  = fwk.StateKey(name)
 	away      = "node(s) that Mid pods need the scheduler plugin for, which does not answer"
 	patience  = 30 * time.Second
-	lostPods  = "passed"
-	heldPods  = "held"
 	midCPU    = v1.ResourceName("kubernetes.io/mid-cpu")
 	midMemory = v1.ResourceName("kubernetes.io/mid-memory")
 )
@@ -38,8 +35,6 @@ var unasked = metrics.NewCounterVec(&metrics.CounterOpts{
 	Subsystem: "koord_suite", Name: "unasked_pods_total", StabilityLevel: metrics.ALPHA,
 	Help: "Attempts to schedule a pod without an answer: those that passed all nodes, and those held back.",
 }, []string{"result"})
-
-var register sync.Once
 
 // process has the plugin of each profile. A pod counts for all of them from Reserve on.
 type process struct{ plugins sync.Map }
@@ -92,23 +87,17 @@ func (all *process) newPlugin(ctx context.Context, object runtime.Object, h hand
 	if !named {
 		return nil, fmt.Errorf("%s: kube-scheduler names no profile", name)
 	}
-	register.Do(func() {
-		legacyregistry.MustRegister(unasked)
-		for _, result := range []string{lostPods, heldPods} { // from 0 on, or an alert misses the first
-			unasked.WithLabelValues(result).Add(0)
-		}
-	})
 	p := &plugin{process: all, handle: h, waiting: map[string]*v1.Pod{}}
 	informer := h.SharedInformerFactory().Core().V1().Pods().Informer()
 	shown := pods{all.has, informer.GetStore()}
 	p.client = socket.New(socket.Options{
 		Path: a.Socket, Profile: profile.ProfileName(), Minor: version.Get().Minor,
 		Deadline: time.Duration(a.DeadlineMillis) * time.Millisecond, Patience: patience,
-		All: shown.all, Show: shown.show, Wake: p.wake, Turned: func() { go p.wakeAll() },
+		All: shown.all, Show: shown.show, Wake: p.wake, Turned: func() { go p.wake(nil) },
 		Log: func(err error, text string) { klog.FromContext(ctx).Error(err, name+": "+text) },
 	})
 	all.plugins.Store(profile.ProfileName(), p)
-	registration, err := informer.AddEventHandler(shown.handler(p.changed, p.gone))
+	registration, err := informer.AddEventHandler(shown.handler(p.changed))
 	if err != nil {
 		return nil, err
 	}
@@ -136,10 +125,7 @@ type cycle struct {
 
 func (c *cycle) Clone() fwk.StateData {
 	clone := *c
-	clone.removed = make(map[string][]string, len(c.removed))
-	for node, uids := range c.removed {
-		clone.removed[node] = slices.Clone(uids)
-	}
+	clone.removed = maps.Clone(c.removed) // its slices never change
 	return &clone
 }
 
@@ -157,11 +143,11 @@ func (p *plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	answer, err := p.client.Ask(named(pod))
 	if err != nil {
 		if needsAnswer(pod) {
-			unasked.WithLabelValues(heldPods).Inc()
+			unasked.WithLabelValues("held").Inc()
 			p.remember(pod)
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, away)
 		}
-		unasked.WithLabelValues(lostPods).Inc()
+		unasked.WithLabelValues("passed").Inc()
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	state.Write(stateKey, &cycle{answer, make([]bool, answer.Rows()), map[string][]string{}})
@@ -193,7 +179,7 @@ func (p *plugin) PreFilterExtensions() preFilterExtensions { return p }
 func (p *plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, on fwk.NodeInfo) *fwk.Status {
 	if c := cycleOf(state); c != nil {
 		node, uid := on.Node().Name, string(added.GetPod().UID)
-		c.removed[node] = slices.DeleteFunc(c.removed[node], func(removed string) bool { return removed == uid })
+		c.removed[node] = slices.DeleteFunc(slices.Clone(c.removed[node]), func(removed string) bool { return removed == uid })
 	}
 	return nil
 }
@@ -201,7 +187,7 @@ func (p *plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, adde
 func (p *plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, on fwk.NodeInfo) *fwk.Status {
 	if c := cycleOf(state); c != nil {
 		node := on.Node().Name
-		c.removed[node] = append(c.removed[node], string(removed.GetPod().UID))
+		c.removed[node] = append(slices.Clip(c.removed[node]), string(removed.GetPod().UID))
 	}
 	return nil
 }
@@ -250,9 +236,6 @@ func (p *plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, on fw
 func (p *plugin) ScoreExtensions() scoreExtensions { return nil }
 
 func (p *plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	p.mu.Lock()
-	delete(p.waiting, string(pod.UID))
-	p.mu.Unlock()
 	p.process.notify(func(client *socket.Client) { client.Reserve(named(pod), node) })
 	return nil
 }
@@ -267,22 +250,24 @@ func (p *plugin) remember(pod *v1.Pod) {
 	p.waiting[string(pod.UID)] = pod
 }
 
-// changed shows a pod again. Once it has its node, it counts there without a reservation.
-func (p *plugin) changed(pod *v1.Pod) {
-	p.client.Changed(named(pod), pod.Spec.NodeName != "")
+// changed shows a pod again. Once it has its node or is gone, it counts without a reservation, and waits no more.
+func (p *plugin) changed(pod *v1.Pod, isGone bool) {
+	isSettled := isGone || pod.Spec.NodeName != ""
+	if isSettled {
+		p.mu.Lock()
+		delete(p.waiting, string(pod.UID))
+		p.mu.Unlock()
+	}
+	p.client.Changed(named(pod), isSettled)
 }
 
-func (p *plugin) gone(pod *v1.Pod) {
-	p.mu.Lock()
-	delete(p.waiting, string(pod.UID))
-	p.mu.Unlock()
-	p.client.Changed(named(pod), true)
-}
-
-// wake has kube-scheduler try refused pods at once.
+// wake has kube-scheduler try refused pods at once; nil is all of them.
 func (p *plugin) wake(uids []string) {
 	refused := make(map[string]*v1.Pod, len(uids))
 	p.mu.Lock()
+	if uids == nil {
+		uids = slices.Collect(maps.Keys(p.waiting))
+	}
 	for _, uid := range uids {
 		if pod := p.waiting[uid]; pod != nil {
 			refused[named(pod)] = pod
@@ -290,12 +275,4 @@ func (p *plugin) wake(uids []string) {
 	}
 	p.mu.Unlock()
 	p.handle.Activate(klog.Background(), refused)
-}
-
-// wakeAll has all refused pods tried again: others decide on them now.
-func (p *plugin) wakeAll() {
-	p.mu.Lock()
-	uids := slices.Collect(maps.Keys(p.waiting))
-	p.mu.Unlock()
-	p.wake(uids)
 }

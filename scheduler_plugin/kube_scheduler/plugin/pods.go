@@ -35,10 +35,7 @@ func shown(pod *v1.Pod) []byte {
 			to.Status.Conditions = append(to.Status.Conditions, of)
 		}
 	}
-	encoded, err := json.Marshal(&to)
-	if err != nil {
-		return nil
-	}
+	encoded, _ := json.Marshal(&to) // it has no value without JSON
 	return encoded
 }
 
@@ -103,28 +100,28 @@ func (p *pods) show(name string) []byte {
 }
 
 // handler calls changed where what is shown of a pod changes.
-func (p *pods) handler(changed, gone func(pod *v1.Pod)) cache.ResourceEventHandler {
+func (p *pods) handler(changed func(pod *v1.Pod, isGone bool)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
 			if pod := object.(*v1.Pod); p.has(pod) {
-				changed(pod)
+				changed(pod, false)
 			}
 		},
 		UpdateFunc: func(old, object any) {
 			before, after := old.(*v1.Pod), object.(*v1.Pod)
 			if named(before) != named(after) {
-				gone(before)
+				changed(before, true)
 			}
 			isBound := before.Spec.NodeName != after.Spec.NodeName
 			if p.has(after) && (isBound || !bytes.Equal(shown(before), shown(after))) {
-				changed(after)
+				changed(after, false)
 			}
 		},
 		DeleteFunc: func(object any) {
 			if last, is := object.(cache.DeletedFinalStateUnknown); is {
 				object = last.Obj
 			}
-			gone(object.(*v1.Pod))
+			changed(object.(*v1.Pod), true)
 		},
 	}
 }
