@@ -39,7 +39,7 @@ def prepare(lone: LoneScheduler) -> None:
     lone.add_node(HOT, used_percent=HOT_PERCENT)
     for index in range(NODES_OF_CASES):
         lone.add_node(f"n{index}", used_percent=COOL_PERCENT)
-    mid = {MID_CPU: str(1000 * STATED_CORES), MID_MEMORY: "64Gi"}
+    mid = {MID_CPU: str(1000 * STATED_CORES), MID_MEMORY: "64Gi", "pods": "500"}  # Prod pods leave room
     stated = {"status": {"capacity": mid, "allocatable": mid}}
     lone.api.send("PATCH", f"{NODES}/{MID_NODE}/status", stated, content=MERGE_PATCH)
     policy = {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 1}, "midColocationPolicy": {"enable": True}}}
