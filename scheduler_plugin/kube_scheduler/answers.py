@@ -148,6 +148,8 @@ class Answers:
         if pending is None:
             pending = self._pending[uid] = _PendingPod(info, record, pod.status.nominated_node_name)
         else:
+            if record != pending.record:  # its requests may be changed where it counts already
+                self._stop_counting(pending)
             pending.info, pending.record, pending.nominated = info, record, pod.status.nominated_node_name
         self._count(pending, now)
         return uid if self._refused.update(info) else ""
@@ -274,7 +276,14 @@ class Answers:
 
         Their Mid requests are credited; nothing else of them is known to be free once they are gone.
         """
-        pod = self._softened(self._find(uid).info)
+        pending = self._find(uid)
+        self._stop_counting(pending)  # it may be nominated
+        try:
+            return self._check(self._softened(pending.info), row, without, now)
+        finally:
+            self._count(pending, now)
+
+    def _check(self, pod: PodInfo, row: int, without: Sequence[str], now: float) -> int:
         name, victims = self.table.name(row), frozenset(without)
         if not name:
             return self._cycle.code_of_unknown(pod)

@@ -85,6 +85,24 @@ def test_a_reserved_pod_counts_until_it_is_given_up() -> None:
     assert inside.passing("second") == {"n1"}
 
 
+def test_a_reserved_pod_counts_by_its_newest_requests() -> None:
+    inside = Inside()
+    inside.show("first", requests={"cpu": "1"})
+    inside.show("second")
+    inside.answers.reserve("uid-first", "n1", NOW)
+    assert inside.passing("second") == {"n1"}
+    inside.show("first", requests=EIGHT)
+    assert inside.passing("second") == set()
+    inside.show("first", requests={"cpu": "1"})
+    assert inside.passing("second") == {"n1"}
+
+
+def test_a_nominated_pod_does_not_count_in_its_own_dry_run() -> None:
+    inside = Inside()
+    inside.show("first", nominated="n1")
+    assert inside.answers.check("uid-first", inside.parts.vectors.rows["n1"], [], NOW) == 0
+
+
 def test_a_reserved_pod_counts_once_when_it_is_bound() -> None:
     inside = Inside()
     inside.show("first")
