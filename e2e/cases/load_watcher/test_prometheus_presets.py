@@ -188,7 +188,6 @@ async def _assert_utilization(provider: Provider) -> list[str]:
             mean = 50.0 * sum(USED[name])
             assert found[MetricType.MEMORY, Statistic.AVG] == pytest.approx(mean, abs=4.0)
             assert found[MetricType.MEMORY, Statistic.STD] == pytest.approx(10.0, abs=1.0)
-            assert time.time() - node.window.end < 60
     return list(fetched.problems)
 
 
