@@ -200,7 +200,7 @@ FAULTS: Final = (
             ),
             EXTENDER: proof(
                 "assumed pods and the guard follow a clock that cannot be set",
-                "tests/scheduler_plugin/state/test_cluster.py::test_a_repeated_bind_call_renews_the_expiry_and_a_clock_that_was_set_does_not",
+                "tests/scheduler_plugin/state/test_cluster.py::test_a_repeated_choice_renews_the_expiry_and_a_clock_that_was_set_does_not",
                 "tests/scheduler_plugin/plugins/test_mid_guard.py::test_nothing_is_left_after_the_degrade_time_by_the_guards_own_clock",
                 within=UNINTERRUPTED,
             ),
