@@ -281,6 +281,7 @@ def _head(explained: ExplainedPod) -> Iterator[str]:
     if newest:
         at = explained.now.timestamp() - float(newest.get("at") or 0)
         passed = f"{newest.get('nodesPassed')} of {newest.get('nodesAsked')} nodes passed the scheduler plugin"
+        passed += f" (mode {mode})" if (mode := newest.get("mode")) else ""
         yield f"last decision {age(at)} ago: {passed}; {newest.get('outcome')}"
         yield f"the pod counts as {_counted(newest)}"
     if explained.mid_of_namespace:

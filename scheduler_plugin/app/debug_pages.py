@@ -28,7 +28,8 @@ _TIMEOUT_SECONDS: Final = 2.0  # of a read in the event loop
 class DebugPages:
     """Pages about the parts of each profile of a process, whose event loop is `loop`.
 
-    A node's state is that of the first profile, a pod's decisions are those of the profile that has them.
+    A node's state is that of the first profile, a pod's decisions are those of the profile that has them. `mode` is
+    plugin or extender.
     """
 
     def __init__(
@@ -36,7 +37,9 @@ class DebugPages:
         profiles: Sequence[Parts],
         configurations: Mapping[str, PluginConfiguration],
         loop: asyncio.AbstractEventLoop,
+        mode: str,
     ) -> None:
+        self._mode = mode
         self._profiles = profiles
         self._parts = profiles[0]
         self._configurations = configurations
@@ -71,7 +74,8 @@ class DebugPages:
         most = query.get("nodes", "0")
         most_nodes = int(most) if most.isascii() and most.isdigit() and len(most) < 10 else 0
         page = explanation.page(query["path"], decisions, plugins, parts.resources, most_nodes)
-        return http_endpoint.json_page(page | {"midOfNamespace": of_namespace})
+        decided = [decision | {"mode": self._mode} for decision in page["decisions"]]
+        return http_endpoint.json_page(page | {"decisions": decided, "midOfNamespace": of_namespace})
 
     def configuration(self) -> Page:
         """Show the effective configuration, with every default."""

@@ -176,7 +176,12 @@ class ExtenderApp:
             registry=self._registry,
             probes={"/startupz": self._started},
             debug_port=self._settings.debug_port,
-            debug_routes=DebugPages([profile.parts for profile in self._profiles], self._configurations, loop).routes(),
+            debug_routes=DebugPages(
+                [profile.parts for profile in self._profiles],
+                self._configurations,
+                loop,
+                "extender" if self._plugin_server is None else "plugin",
+            ).routes(),
         )
 
     def _health(self) -> http_endpoint.ProbeResult:

@@ -68,6 +68,8 @@ def test_the_head_has_the_mid_requests(requests, text):
 def test_the_head_has_the_age_of_the_last_decision():
     decision = {"at": NOW.timestamp() - 40, "nodesPassed": 1, "nodesAsked": 3, "outcome": "bound"}
     assert answer(decision=decision).head[1] == "last decision 40s ago: 1 of 3 nodes passed the scheduler plugin; bound"
+    named = answer(decision=decision | {"mode": "plugin"}).head[1]
+    assert named == "last decision 40s ago: 1 of 3 nodes passed the scheduler plugin (mode plugin); bound"
 
 
 @pytest.mark.parametrize(

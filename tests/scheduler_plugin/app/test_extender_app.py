@@ -132,6 +132,8 @@ async def test_lists_serves_and_stops(server, tmp_path):
             "n1": "node(s) nodeMetric expired",
             "n2": "node(s) cpu usage exceed threshold",
         }
+        (decision,) = json.loads(await get(debug_port, "/debug/pods/default/new"))["decisions"]
+        assert decision["mode"] == "extender"
         page = json.loads(await get(debug_port, "/debug/nodes/n1"))
         assert [held["pod"] for held in page["pods"]] == ["default/old"]
         assert page["nodeUsage"]["cpu"] == 1000
