@@ -54,7 +54,7 @@ def swap(cluster: Cluster, node: str) -> Iterator[None]:
 def test_what_is_swapped_out_is_used(suite: Suite, cluster_client: ClusterClient, node: str, namespace: str) -> None:
     def reported() -> float:
         pods = cluster_client.node_metric(node)["status"]["podsMetric"]
-        (used,) = [pod["podUsage"]["resources"] for pod in pods if pod["name"] == POD]
+        used = {pod["name"]: pod["podUsage"]["resources"] for pod in pods}[POD]
         return float(cores_or_bytes(used)[1]) / MEBIBYTE
 
     def swapped() -> float:

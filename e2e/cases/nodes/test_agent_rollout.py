@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import agent_daemonset, several_nodes, slo_config
+from e2e.support import agent_daemonset, several_nodes, slo_config, waiting
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import Suite
 from e2e.support.names import SUITE_NAMESPACE
@@ -17,6 +17,10 @@ from e2e.support.several_nodes import NodeState
 pytestmark = pytest.mark.long
 OLDEST_SECONDS = 90
 """Greatest age of a report: its interval, and the time that an agent needs to start and to report."""
+
+
+def _all_agents(cluster_client: ClusterClient, nodes: list[str]) -> dict[str, str]:
+    return waiting.until("an agent is ready on every node", lambda: _agents(cluster_client), set(nodes).issubset)
 
 
 def _agents(cluster_client: ClusterClient) -> dict[str, str]:
@@ -63,7 +67,7 @@ def test_one_node_at_a_time_is_without_an_agent_and_every_node_keeps_its_mid(
     cluster_client: ClusterClient, suite: Suite, three: list[str]
 ) -> None:
     before = several_nodes.shown("before", cluster_client, three)
-    old = _agents(cluster_client)
+    old = _all_agents(cluster_client, three)
     watch = Watch(cluster_client, three)
     began = time.monotonic()
     requested = agent_daemonset.restart(suite)
@@ -74,7 +78,7 @@ def test_one_node_at_a_time_is_without_an_agent_and_every_node_keeps_its_mid(
             lambda seen: seen.sampled > requested and seen.age_seconds < 30,
         )  # fmt: skip
     watch.close()
-    new = _agents(cluster_client)
+    new = _all_agents(cluster_client, three)
     print("agents:", *(f"{name}: {old[name]} -> {new[name]}" for name in three))
     assert all(old[name] != new[name] for name in three)
     assert min(len(names & set(three)) for names in watch.with_agent) == len(three) - 1

@@ -43,7 +43,6 @@ def test_it_is_measured_offers_mid_and_limits_a_mid_pod(
 
     def usage() -> dict[str, str]:
         pods = cluster_client.node_metric(node)["status"]["podsMetric"]
-        (used,) = [pod["podUsage"]["resources"] for pod in pods if pod["name"] == LIMITED]
-        return dict(used)
+        return dict({pod["name"]: pod["podUsage"]["resources"] for pod in pods}[LIMITED])
 
     print(f"{node}: {LIMITED} uses {waiting.until('its usage in the report', usage, within_seconds=90)}")
