@@ -7,7 +7,7 @@
 | zero          | memory of exactly 0, and CPU of 0 beside it: a running node uses some      | resource dropped    |
 | contradiction | a mean that is impossible next to the mean of a shorter window inside it   | resource dropped    |
 | incomplete    | a deviation without a mean, or none beside a mean of a provider that has   | resource dropped    |
-| frozen        | every value of a node has been the same for twice the age limit            | node dropped        |
+| frozen        | every value has been the same for twice the age limit, and ten minutes     | node dropped        |
 | silent        | the newest sample of a node is older than the age limit                    | node dropped        |
 | missing       | a node that exists, for which CPU or memory was not delivered              | nothing to drop     |
 
@@ -50,6 +50,8 @@ HIGHEST_PERCENT: Final = 105.0
 _FROZEN_AGES: Final = 2.0
 """Age limits after which equal values are wrong. Means of CPU and memory of a running node do not repeat to the last
 bit, but the report of a slow agent or scraper is fetched several times until it is too old."""
+_FROZEN_SECONDS: Final = 600.0
+"""Time after which they are wrong with the shortest age limit: a node without work may repeat rounded values."""
 WINDOW_SLACK_PERCENT: Final = 10.0
 """Windows are fetched one after the other and end at different seconds; rates have their own windows."""
 
@@ -209,7 +211,7 @@ def _whole_node(
 
     A 15 minute query still returns a node whose agent stopped 14 minutes ago.
     """
-    frozen_seconds = _FROZEN_AGES * oldest_seconds
+    frozen_seconds = max(_FROZEN_AGES * oldest_seconds, _FROZEN_SECONDS)
     if age_seconds > oldest_seconds:
         kind, text = AnomalyKind.SILENT, f"the newest sample is {age_seconds:.0f} s old, want {oldest_seconds:.0f}"
     elif unchanged_seconds >= frozen_seconds and any(metric.value for metric in node.metrics):
