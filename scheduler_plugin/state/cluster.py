@@ -134,11 +134,7 @@ class Cluster:
         if not pod_info.counts_on_its_node(pod, self._estimator_args):
             self._forget(key)
         elif counted is None or not counted.observed or counted.signature != pod_info.signature(pod):
-            record = pod_info.assigned(pod, self._estimator_args, now, observed=True)
-            if counted is not None and pod_info.is_placed(counted, record):
-                self._confirm(msgspec.structs.replace(counted, observed=True, signature=record.signature))
-            else:
-                self._assign(pod.spec.node_name, record)
+            self._assign(pod.spec.node_name, pod_info.assigned(pod, self._estimator_args, now, observed=True))
 
     def pod_deleted(self, namespace: str, name: str, uid: str | None = None) -> None:
         """Remove the pod `namespace/name`. With `uid`, only if the counted pod has that UID."""
@@ -220,12 +216,6 @@ class Cluster:
         if record.observed:
             self._assumed.pop(record.key, None)
         self.vectors.write(entry)
-
-    def _confirm(self, record: AssignedPod) -> None:
-        """Keep an assumed pod, as the watch shows what was assumed; no sum changes, so its row is not written again."""
-        self._node_of[record.key].load.pods[record.key] = record
-        self.vectors.mid_quotas.assigned(record)
-        self._assumed.pop(record.key, None)
 
     def _held(self, key: str) -> AssignedPod | None:
         entry = self._node_of.get(key)

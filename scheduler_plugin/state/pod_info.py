@@ -318,15 +318,6 @@ def placed(record: AssignedPod, now: float) -> AssignedPod:
     return msgspec.structs.replace(record, timestamp=now, forced_until=forced_until)
 
 
-def is_placed(assumed: AssignedPod, shown: AssignedPod) -> bool:
-    """Return whether a shown pod is what was assumed of it. The time of the choice counts, a second more exact."""
-    if assumed.observed or assumed.forced_until is not None:
-        return False
-    return assumed == msgspec.structs.replace(
-        shown, timestamp=assumed.timestamp, signature=assumed.signature, observed=False
-    )
-
-
 def _assigned(
     info: PodInfo, pod: pods.Pod, args: EstimatorArgs, now: float, *, observed: bool, signed: int
 ) -> AssignedPod:
