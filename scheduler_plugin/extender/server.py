@@ -72,7 +72,7 @@ class ExtenderServer:
     async def start(self) -> None:
         """Listen. Raises CannotListen, UnusableCertificate."""
         await self._runner.setup()
-        fix = "stop the process that uses it, or set --extender-port and urlPrefix in kube-scheduler's configuration"
+        fix = "stop the process that uses it, or set another --extender-port, also in kube-scheduler's urlPrefix"
         self._listener = listening.listen(self._address, self._port, purpose="kube-scheduler", fix=fix)
         await self._open(self._listener)
 
