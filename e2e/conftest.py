@@ -60,6 +60,7 @@ LONG = (
     "test_no_prediction",
     "test_numa_nodes",
     "test_predictor_package",
+    "test_swap",
 )
 """Cases that take minutes: outages, degrade times, idle clusters, own builds. Only `make e2e-long` runs them.
 
@@ -84,7 +85,7 @@ SKIPS_BY_MACHINE = (
     "test_numa_nodes",
 )
 """Cases that a machine may be unable to run with each provider: without root, IPv6, cgroup v1 or user namespaces."""
-SKIPS_BY_PROVIDER = ("test_cgroup_v2", "test_exclusive_cpus")
+SKIPS_BY_PROVIDER = ("test_cgroup_v2", "test_exclusive_cpus", "test_swap")
 """Cases that the provider `nodes` alone can run."""
 SKIPS = {
     "local": SKIPS_BY_PROVIDER,

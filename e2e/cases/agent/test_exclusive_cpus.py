@@ -14,7 +14,7 @@ STATIC = {"cpuManagerPolicy": "static", "systemReserved": {"cpu": "100m"}}
 USED_MILLIS = 150
 """Most that the pod uses of its CPU, which it does not need."""
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 def _charged_millis(cluster_client: ClusterClient, node: str) -> int:

@@ -34,7 +34,7 @@ find /sys/fs/cgroup -type d -name '*pod{uid}.slice' | while read -r group; do
 done
 """
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
