@@ -7,11 +7,10 @@ again, or 30 s pass.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import msgspec
-import numpy as np
 
 from api_types.kubernetes import pods
 from scheduler_plugin.decisions.metrics import DecisionCounts
@@ -22,17 +21,15 @@ from scheduler_plugin.extender.wire_types import (
     ExtenderPreemptionArgs,
     ExtenderPreemptionResult,
     HostPriority,
-    MetaVictims,
     RequestedPod,
 )
-from scheduler_plugin.framework.interface import Pending, ReasonCodes, SchedulingCycle, combined
+from scheduler_plugin.framework.interface import ReasonCodes, SchedulingCycle, combined, without_victims
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.state import mid_quotas, pod_info
+from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.load_waits import LoadWaits
 from scheduler_plugin.state.pod_info import PodInfo
-from scheduler_plugin.state.vectors import LARGEST_SUM
 
 T = TypeVar("T")
 
@@ -123,7 +120,8 @@ class Extender:
             candidates = {}
         pod = self._begin(args.pod)
         names = list(candidates)
-        pending = self._without_victims(pod, names, candidates)
+        victims = [(name, {victim.uid for victim in candidates[name].pods or ()}) for name in names]
+        pending = without_victims(self._cluster, pod, victims)
         codes = self._cycle.filter(pod, self._cluster.vectors.find(names), now, pending)
         passing = names if codes is None else [name for name, code in zip(names, codes, strict=True) if code == 0]
         return msgspec.json.encode(ExtenderPreemptionResult({name: candidates[name] for name in passing}))
@@ -151,19 +149,6 @@ class Extender:
             self._waits.refused(pod, self._cluster.monotonic())
         else:
             self._waits.end(pod.uid)
-
-    def _without_victims(self, pod: PodInfo, names: Sequence[str], candidates: Mapping[str, MetaVictims]) -> Pending:
-        """Credit the Mid requests of the victims; nothing else of them is known to be free once they are gone."""
-        freed = np.zeros((2, len(names)), dtype=np.int64)
-        of_namespace = freed.copy()
-        if pod.mid_cpu_millis or pod.mid_memory_bytes:
-            namespace = mid_quotas.pod_namespace(pod.key)
-            for column, name in enumerate(names):
-                victims = {victim.uid for victim in candidates[name].pods or ()}
-                for array, only in ((freed, ""), (of_namespace, namespace)):
-                    sums = self._cluster.mid_requests(name, victims, only)
-                    array[:, column] = [min(amount, LARGEST_SUM) for amount in sums]
-        return Pending(mid=-freed, mid_of_namespace=-of_namespace)
 
 
 def _none_passed(reasons: dict[str, str], nominated: str) -> bytes:

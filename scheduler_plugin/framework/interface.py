@@ -15,7 +15,7 @@ namespace, rejects it too. Pure: a result depends on the columns and on `now` al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -24,8 +24,11 @@ import pydantic
 from pydantic.alias_generators import to_camel
 
 from api_types.colocation.problem import Problem
+from scheduler_plugin.state import mid_quotas
+from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, Rows, RowWriter
 from scheduler_plugin.state.pod_info import PodInfo
+from scheduler_plugin.state.vectors import LARGEST_SUM
 
 HIGHEST_SCORE = 100
 
@@ -84,6 +87,21 @@ class Pending(NamedTuple):
     """Mid requests on top, shape (2, candidates); negative for pods that are about to leave."""
     mid_of_namespace: Ints | None = None
     """The same of the pods in the namespace of the pod, on any node, shape (2, candidates)."""
+
+
+def without_victims(cluster: Cluster, pod: PodInfo, victims: Sequence[tuple[str, Collection[str]]]) -> Pending:
+    """Credit the Mid requests of the victims; nothing else of them is known to be free once they are gone.
+
+    `victims` has the name of each candidate, and the UIDs of the pods that leave it.
+    """
+    freed = np.zeros((2, len(victims)), dtype=np.int64)
+    of_namespace = freed.copy()
+    if pod.mid_cpu_millis or pod.mid_memory_bytes:
+        namespace = mid_quotas.pod_namespace(pod.key)
+        for column, (name, uids) in enumerate(victims):
+            for array, only in ((freed, ""), (of_namespace, namespace)):
+                array[:, column] = [min(amount, LARGEST_SUM) for amount in cluster.mid_requests(name, uids, only)]
+    return Pending(mid=-freed, mid_of_namespace=-of_namespace)
 
 
 @runtime_checkable

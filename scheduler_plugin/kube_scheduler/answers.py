@@ -26,18 +26,17 @@ import numpy as np
 from api_types.kubernetes import pods
 from scheduler_plugin.decisions.metrics import DecisionCounts
 from scheduler_plugin.decisions.recorder import DecisionRecords
-from scheduler_plugin.framework.interface import Pending, ReasonCodes, SchedulingCycle, combined
+from scheduler_plugin.framework.interface import ReasonCodes, SchedulingCycle, combined, without_victims
 from scheduler_plugin.kube_scheduler.frames import Answer, Bytes
 from scheduler_plugin.kube_scheduler.node_table import NodeTable
 from scheduler_plugin.kube_scheduler.refused_pods import RefusedPods
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
-from scheduler_plugin.state import mid_quotas, pod_info
+from scheduler_plugin.state import pod_info
 from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.load_waits import LoadWaits
 from scheduler_plugin.state.node_columns import Rows
 from scheduler_plugin.state.pod_info import AssignedPod, PodInfo
-from scheduler_plugin.state.vectors import LARGEST_SUM
 
 MOST_REASONS: Final = 255
 
@@ -272,10 +271,7 @@ class Answers:
         return {code: text for code, (text, usual) in pairs if text is not usual}
 
     def check(self, uid: str, row: int, without: Sequence[str], now: float) -> int:
-        """Return the code of one row once pods with these UIDs have left it. Raises UnknownPod.
-
-        Their Mid requests are credited; nothing else of them is known to be free once they are gone.
-        """
+        """Return the code of one row once pods with these UIDs have left it. Raises UnknownPod."""
         pending = self._find(uid)
         self._stop_counting(pending)  # it may be nominated
         try:
@@ -287,12 +283,7 @@ class Answers:
         name, victims = self.table.name(row), frozenset(without)
         if not name:
             return self._cycle.code_of_unknown(pod)
-        namespace = mid_quotas.pod_namespace(pod.key)
-        freed, of_namespace = (
-            np.array([[min(amount, LARGEST_SUM)] for amount in self._cluster.mid_requests(name, victims, only)])
-            for only in ("", namespace)
-        )
-        pending = Pending(mid=-freed, mid_of_namespace=-of_namespace)
+        pending = without_victims(self._cluster, pod, [(name, victims)])
         codes = self._cycle.filter(pod, np.array([row], dtype=np.intp), now, pending)
         return 0 if codes is None else int(codes[0])
 
