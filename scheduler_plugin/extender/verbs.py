@@ -121,7 +121,7 @@ class Extender:
         pod = self._begin(args.pod)
         names = list(candidates)
         victims = [(name, {victim.uid for victim in candidates[name].pods or ()}) for name in names]
-        pending = without_victims(self._cluster, pod, victims)
+        pending = without_victims(self._cluster.mid_requests, pod, victims)
         codes = self._cycle.filter(pod, self._cluster.vectors.find(names), now, pending)
         passing = names if codes is None else [name for name, code in zip(names, codes, strict=True) if code == 0]
         return msgspec.json.encode(ExtenderPreemptionResult({name: candidates[name] for name in passing}))

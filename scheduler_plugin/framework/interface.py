@@ -15,7 +15,7 @@ namespace, rejects it too. Pure: a result depends on the columns and on `now` al
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -25,7 +25,6 @@ from pydantic.alias_generators import to_camel
 
 from api_types.colocation.problem import Problem
 from scheduler_plugin.state import mid_quotas
-from scheduler_plugin.state.cluster import Cluster
 from scheduler_plugin.state.node_columns import Bools, Floats, Ints, NodeColumns, Rows, RowWriter
 from scheduler_plugin.state.pod_info import PodInfo
 from scheduler_plugin.state.vectors import LARGEST_SUM
@@ -89,7 +88,11 @@ class Pending(NamedTuple):
     """The same of the pods in the namespace of the pod, on any node, shape (2, candidates)."""
 
 
-def without_victims(cluster: Cluster, pod: PodInfo, victims: Sequence[tuple[str, Collection[str]]]) -> Pending:
+MidRequests = Callable[[str, Collection[str], str], tuple[int, int]]
+"""(node, UIDs, namespace or "" for any) -> sums of mid-cpu and mid-memory; `state.cluster` has them."""
+
+
+def without_victims(mid_requests: MidRequests, pod: PodInfo, victims: Sequence[tuple[str, Collection[str]]]) -> Pending:
     """Credit the Mid requests of the victims; nothing else of them is known to be free once they are gone.
 
     `victims` has the name of each candidate, and the UIDs of the pods that leave it.
@@ -100,7 +103,7 @@ def without_victims(cluster: Cluster, pod: PodInfo, victims: Sequence[tuple[str,
         namespace = mid_quotas.pod_namespace(pod.key)
         for column, (name, uids) in enumerate(victims):
             for array, only in ((freed, ""), (of_namespace, namespace)):
-                array[:, column] = [min(amount, LARGEST_SUM) for amount in cluster.mid_requests(name, uids, only)]
+                array[:, column] = [min(amount, LARGEST_SUM) for amount in mid_requests(name, uids, only)]
     return Pending(mid=-freed, mid_of_namespace=-of_namespace)
 
 

@@ -283,7 +283,7 @@ class Answers:
         name, victims = self.table.name(row), frozenset(without)
         if not name:
             return self._cycle.code_of_unknown(pod)
-        pending = without_victims(self._cluster, pod, [(name, victims)])
+        pending = without_victims(self._cluster.mid_requests, pod, [(name, victims)])
         codes = self._cycle.filter(pod, np.array([row], dtype=np.intp), now, pending)
         return 0 if codes is None else int(codes[0])
 
