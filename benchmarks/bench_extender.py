@@ -49,7 +49,7 @@ CALLS_A_ROUND = 60
 PAUSE_SECONDS = 0.001  # the scheduler's own work between its calls
 
 
-def extender_of(names: list[str]) -> Extender:
+def reporting_extender(names: list[str]) -> Extender:
     """Return an extender of nodes that have all reported."""
     parts = assembly.Parts(loader.parse({}))
     now = time.time()
@@ -62,7 +62,7 @@ def extender_of(names: list[str]) -> Extender:
 
 
 def serve_extender(port_to: Connection, names: list[str]) -> None:
-    extender = extender_of(names)
+    extender = reporting_extender(names)
 
     async def serve() -> None:
         server = ExtenderServer("127.0.0.1", 0, {"filter": extender.filter, "prioritize": extender.prioritize})
@@ -75,7 +75,7 @@ def serve_extender(port_to: Connection, names: list[str]) -> None:
 
 def send_work(seconds_to: Connection, names: list[str], size: int) -> None:
     """Send the CPU seconds of each pod; all pods are placed once before."""
-    extender, now = extender_of(names), time.time()
+    extender, now = reporting_extender(names), time.time()
     seed = random.Random(1)
     heads = [head_of(f"pod-{index}") for index in range(synthetic_cluster.POD_SHAPES)]
     seconds = []

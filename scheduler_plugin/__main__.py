@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _WRONG_SETTINGS
     logs.configure(chosen.log_format, chosen.log_level)
     log.info("settings: %s", chosen.model_dump_json())
-    log.info("configuration: %s", json.dumps(loader.document_of(configurations)))
+    log.info("configuration: %s", json.dumps(loader.effective_document(configurations)))
     try:
         asyncio.run(app.run())
     except (errors.NoCredentials, http_endpoint.CannotListen, UnusableCertificate, CannotServe) as error:

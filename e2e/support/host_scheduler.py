@@ -85,8 +85,8 @@ class HostScheduler:
 
     def stop(self) -> None:
         """End both."""
-        for each in (_KUBE_SCHEDULER, _PLUGIN):
-            processes.stop(each, self._folder)
+        for program in (_KUBE_SCHEDULER, _PLUGIN):
+            processes.stop(program, self._folder)
 
     def _write_configuration(self) -> None:
         """Write the configuration that the chart renders, with other names and paths."""
@@ -132,9 +132,9 @@ class HostScheduler:
 
     def plugin_is_killed(self) -> None:
         """Send SIGKILL to the plugin's process, and wait for its end."""
-        found = processes.find(_PLUGIN, self._folder)
-        assert found is not None
-        found.kill()
+        process = processes.find(_PLUGIN, self._folder)
+        assert process is not None
+        process.kill()
         waiting.until("it is gone", lambda: processes.find(_PLUGIN, self._folder) is None)
 
     # metrics, logs and pages of both processes

@@ -282,7 +282,7 @@ class LoneScheduler:
         samples = _samples(self.plane.scheduler_metrics(), "scheduler_schedule_attempts_total")
         return int(sum(value for labels, value in samples if not result or labels["result"] == result))
 
-    def of_plugin(self, name: str, **labels: str) -> float:
+    def plugin_metric(self, name: str, **labels: str) -> float:
         """Return a metric of the scheduler plugin, summed over the samples with these labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/metrics", timeout=10) as answer:
             text = answer.read().decode()

@@ -79,7 +79,7 @@ class DebugPages:
 
     def configuration(self) -> Page:
         """Show the effective configuration, with every default."""
-        return Page("application/yaml", yaml_text.dump(loader.document_of(self._configurations)).encode())
+        return Page("application/yaml", yaml_text.dump(loader.effective_document(self._configurations)).encode())
 
     async def _held(self, name: str) -> dict[str, Any]:
         return pages.node_page(self._parts.cluster.entries.get(name), self._parts.resources)

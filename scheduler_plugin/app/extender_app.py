@@ -51,7 +51,7 @@ class ExtenderApp:
             configurations = {"": loader.only(configurations)}
         self._settings = settings
         self._configurations = configurations
-        self._profiles = [ProfileState(name, settings, one) for name, one in configurations.items()]
+        self._profiles = [ProfileState(name, settings, configuration) for name, configuration in configurations.items()]
         self._registry = CollectorRegistry()
         verbs = metrics.VERBS if settings.plugin_socket is None else metrics.QUESTIONS
         self._requests = metrics.RequestMetrics(self._registry, verbs)
@@ -70,7 +70,10 @@ class ExtenderApp:
             return None
         return PluginServer(
             Path(path),
-            [Profile(one.name, one.parts.answers, one.parts.refused, one.awaited) for one in self._profiles],
+            [
+                Profile(profile.name, profile.parts.answers, profile.parts.refused, profile.awaited)
+                for profile in self._profiles
+            ],
             observe=lambda question, seconds: self._requests.observe(question, HTTPStatus.OK, seconds),
         )
 
@@ -97,7 +100,7 @@ class ExtenderApp:
             await server.start()
             self._ports = Ports(0, endpoint.port, endpoint.debug_port)
             log.info("serving kube-scheduler on %s, probes on port %d", self._settings.plugin_socket, endpoint.port)
-            work = [each for profile in self._profiles for each in profile.work(api, None)]
+            work = [task for profile in self._profiles for task in profile.work(api, None)]
             await tasks.run([*work, self._housekeeping(), server.wake()], self._stop)
         finally:
             await server.stop()

@@ -109,7 +109,9 @@ def check_document(content: Any) -> DocumentResult:
         advice += map(str, kube_scheduler.spreading(content))
         if any(LoadAware.name in one.score_weights for one in packing):
             advice.append(_LEAST_USED)
-    return DocumentResult(problems, advice, None if problems else loader.document_of(configurations), bool(packing))
+    return DocumentResult(
+        problems, advice, None if problems else loader.effective_document(configurations), bool(packing)
+    )
 
 
 class CheckedDocument(NamedTuple):

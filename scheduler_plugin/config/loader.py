@@ -155,7 +155,7 @@ def only(configurations: Mapping[str, PluginConfiguration]) -> PluginConfigurati
     return configuration
 
 
-def document_of(configurations: Mapping[str, PluginConfiguration]) -> dict[str, Any]:
+def effective_document(configurations: Mapping[str, PluginConfiguration]) -> dict[str, Any]:
     """Return the effective configurations, in the form of the file, with every default."""
     if len(configurations) == 1:
         return only(configurations).document()

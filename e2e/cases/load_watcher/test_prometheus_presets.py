@@ -137,9 +137,9 @@ def _two_series(labels: Mapping[str, Mapping[str, str]], end: float, own: str, o
     """
     label, last = ("pod", end - RESTARTED_SECONDS) if own.startswith("pod") else ("cluster", end)
     first = last if label == "pod" else 0.0
-    kept = {node: {**of_node, label: own} for node, of_node in labels.items()}
+    kept = {node: {**node_labels, label: own} for node, node_labels in labels.items()}
     swapped = dict(zip(labels, reversed(list(labels.values())), strict=True))
-    others = {node: {**of_node, label: other} for node, of_node in swapped.items()}
+    others = {node: {**node_labels, label: other} for node, node_labels in swapped.items()}
     both = [sample for sample in _samples(kept, end) if sample.at > first]
     both += [sample for sample in _samples(others, end) if sample.at <= last]
     yield from sorted(both, key=lambda sample: sample.name)

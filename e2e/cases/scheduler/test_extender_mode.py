@@ -49,7 +49,7 @@ def places_by_load(lone: LoneScheduler, prefix: str) -> bool:
     for name in names:
         lone.create_pod(name, cpu="1")
     lone.wait_bound(*names)
-    answered = [lone.of_plugin("requests_total", verb=verb, outcome="ok") for verb in ("filter", "prioritize")]
+    answered = [lone.plugin_metric("requests_total", verb=verb, outcome="ok") for verb in ("filter", "prioritize")]
     return answered == [len(names)] * 2 and set(lone.nodes_of(prefix)) == {COOL}
 
 
@@ -60,7 +60,7 @@ def test_a_sidecar_filters_prioritizes_and_evicts_nothing_for_a_pod_that_the_nod
     assert places_by_load(lone, "sidecar")
     lone.create_pod("important", cpu="25", priority=9000, nodes=[HOT])
     lone.until("it is refused", lambda: lone.attempts("unschedulable") >= 1)
-    assert lone.of_plugin("requests_total", verb="preempt", outcome="ok") >= 1
+    assert lone.plugin_metric("requests_total", verb="preempt", outcome="ok") >= 1
     assert lone.nodes_of("low-") == [HOT] * 4
 
 
@@ -88,4 +88,4 @@ def test_a_caller_without_one_is_not_answered_and_places_pods_alone(
     lone.api.send("DELETE", f"{lone_scheduler.PODS}/low-0")
     lone.create_pod("stranger", cpu="1", nodes=[HOT])
     lone.wait_bound("stranger")
-    assert lone.of_plugin("requests_total", verb="filter") == 0
+    assert lone.plugin_metric("requests_total", verb="filter") == 0

@@ -27,12 +27,12 @@ def test_after_the_bound_a_prod_pod_runs_on_the_least_loaded_node() -> None:
         refused = time.time()
         for name, percent in (("n0", 94), ("n1", 78), ("n2", 88)):
             lone.report(name, percent)
-        assert lone.of_plugin("pods_refused_for_load") == 1
+        assert lone.plugin_metric("pods_refused_for_load") == 1
         bound = lone.wait_bound("prod", within_seconds=LATEST_SECONDS + 60)
         waited = lone.pods()["prod"].seconds_since_epoch - refused
         assert bound
         assert BOUND_SECONDS - 5 <= waited <= LATEST_SECONDS + 5
         assert lone.nodes_of("prod") == ["n1"]
         assert lone.nodes_of("batch") == [""]
-        assert lone.of_plugin("placements_despite_load_total") == 1
-        assert lone.of_plugin("retried_pods_total", cause="waited") == 1
+        assert lone.plugin_metric("placements_despite_load_total") == 1
+        assert lone.plugin_metric("retried_pods_total", cause="waited") == 1

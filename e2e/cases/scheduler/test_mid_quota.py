@@ -96,7 +96,7 @@ def test_a_malformed_annotation_permits_nothing_new_and_a_restarted_extender_kno
     lone.until("the other namespace is served", lambda: held(lone, "other") == 2)
     assert held(lone, "typo") == 0
     assert "annotation koordinator.sh/mid-quota of namespace typo is malformed" in refusals(lone, "typo")[0]
-    assert lone.of_plugin("malformed_mid_quotas") == 1
+    assert lone.plugin_metric("malformed_mid_quotas") == 1
     lone.plane.stop(PLUGIN)
     lone.start_plugin()
     create_pods(lone, "other", 2, prefix="later")
@@ -120,8 +120,8 @@ def test_a_greedy_namespace_is_held_to_its_quota_and_gets_more_when_it_rises_or_
     for name in [pod["metadata"]["name"] for pod in pods(lone, "greedy") if pod["spec"].get("nodeName")][:3]:
         lone.api.send("DELETE", f"{NAMESPACES}/greedy/pods/{name}")
     lone.until("three others took their place", lambda: held(lone, "greedy") == 24 and len(pods(lone, "greedy")) == 37)
-    assert lone.of_plugin("namespace_mid_held_cpu_cores", namespace="greedy") == 24
-    assert lone.of_plugin("namespace_mid_quota_cpu_cores", namespace="greedy") == 24
+    assert lone.plugin_metric("namespace_mid_held_cpu_cores", namespace="greedy") == 24
+    assert lone.plugin_metric("namespace_mid_quota_cpu_cores", namespace="greedy") == 24
 
 
 def test_two_namespaces_that_want_more_than_there_is_get_what_their_quotas_permit(lone: LoneScheduler) -> None:

@@ -221,4 +221,4 @@ def test_each_profile_has_its_own_arguments(lone: LoneScheduler) -> None:
     assert_guarded(lone, "guarded")
     lone.create_pod("one-too-many", cpu="2", nodes=[HOT], scheduler="careless")
     lone.until("the pod of the other profile counts", lambda: "cpu usage exceed" in refusal(lone, "one-too-many"))
-    assert lone.of_plugin("refused_pods", profile="careless") == 1
+    assert lone.plugin_metric("refused_pods", profile="careless") == 1

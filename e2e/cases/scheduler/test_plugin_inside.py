@@ -79,7 +79,7 @@ def test_refused_pods_are_tried_as_often_as_there_is_room(lone: LoneScheduler, r
     room = ROOM[used_percent]
     for index in range(refused):
         lone.create_pod(f"many-{index}")
-    lone.until("all are refused", lambda: lone.of_plugin("refused_pods") == refused, within_seconds=600)
+    lone.until("all are refused", lambda: lone.plugin_metric("refused_pods") == refused, within_seconds=600)
     attempts = lone.attempts()
     before = time.time()
     lone.report("n3", used_percent)

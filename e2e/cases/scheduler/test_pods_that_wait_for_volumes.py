@@ -100,7 +100,7 @@ def test_two_waves_of_pods_with_volumes_stay_below_the_threshold() -> None:
                 create_claim(lone, name)
                 lone.create_pod(name, cpu=str(POD_CORES), claim=name)
             time.sleep(PROVISIONING_SECONDS / 2)
-            assert lone.of_plugin("tracked_objects", kind="unconfirmed_pods") == PODS // 2
+            assert lone.plugin_metric("tracked_objects", kind="unconfirmed_pods") == PODS // 2
             for name in names[PODS // 2 :]:
                 create_claim(lone, name)
                 lone.create_pod(name, cpu=str(POD_CORES), claim=name)

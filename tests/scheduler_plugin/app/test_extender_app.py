@@ -267,6 +267,3 @@ async def test_objects_are_frozen_once_every_list_is_complete(missing, nothing_f
     with contextlib.suppress(asyncio.CancelledError):
         await housekeeping
     assert (gc.get_freeze_count() > 0) is not bool(missing)
-
-
-CPU, MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"

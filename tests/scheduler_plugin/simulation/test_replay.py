@@ -153,7 +153,7 @@ def test_running_pods_stay_and_do_not_count_as_placed():
 
 
 def test_load_refuses_a_pod_for_soft_after_seconds_only():
-    # Both nodes use 80 % for ever, and the threshold is 65 %.
+    # Both nodes use 80 % all the time, and the threshold is 65 %.
     nodes = [scenario.SimulatedNode(factories.node(name, cpu="10"), other_usage=(8000.0, GIB)) for name in ("n1", "n2")]
     arriving = scenario.SimulatedPod(
         factories.pod("web", requests={"cpu": "1"}), np.array([[500.0], [GIB]]), at_seconds=60
