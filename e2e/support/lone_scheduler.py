@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from e2e.support import chart_rendering
 from e2e.support.host_components import CRD_FILE
 from e2e.support.installation import PATIENT_MILLISECONDS
-from e2e.support.names import SUITE_NAMESPACE
+from e2e.support.names import MID_CPU, MID_MEMORY, SUITE_NAMESPACE
 from tools.localcluster import control_plane, go_binaries, standalone_control_plane
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, Connection, RequestError
 from tools.localcluster.host import ports
@@ -195,6 +195,22 @@ class LoneScheduler:
         }
         self.api.send("PATCH", f"{NODE_METRICS}/{node}/status", {"status": status}, content=MERGE_PATCH)
 
+    def state_mid(self, node: str, *, cores: int, memory: str = "64Gi", **others: str) -> None:
+        """Let a node have Mid, and other resources, in its status."""
+        amounts = {MID_CPU: str(1000 * cores), MID_MEMORY: memory, **others}
+        status = {"status": {"capacity": amounts, "allocatable": amounts}}
+        self.api.send("PATCH", f"{NODES}/{node}/status", status, content=MERGE_PATCH)
+
+    def offer_mid(self, node: str, *, cores: int) -> None:
+        """Let the NodeMetric of a node offer Mid."""
+        spec = {"metricCollectPolicy": {"reportIntervalSeconds": 1}, "midColocationPolicy": {"enable": True}}
+        self.api.send("PATCH", f"{NODE_METRICS}/{node}", {"spec": spec}, content=MERGE_PATCH)
+        status = {
+            "allocated": {"prod": {"cpu": "0", "memory": "0"}, "mid": {}},
+            "prodReclaimableMetric": {"resource": {"resources": {"cpu": str(cores), "memory": "64Gi"}}},
+        }
+        self.api.send("PATCH", f"{NODE_METRICS}/{node}/status", {"status": status}, content=MERGE_PATCH)
+
     # pods
 
     def create_pod(
@@ -307,6 +323,19 @@ def running(values: Mapping[str, Any] | None = None, *, audited: bool = False) -
         lone = LoneScheduler(plane, values or {})
         with contextlib.closing(lone.api):
             yield lone
+
+
+def minimal_pod(name: str, resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod with one container, whose resources are as in its spec."""
+    container = {"name": "c", "image": "none", "resources": resources}
+    spec = {"schedulerName": SCHEDULER, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def mid_pod(name: str, *, cores: int, memory: str = "1Gi") -> dict[str, Any]:
+    """Return a Mid pod."""
+    mid = {MID_CPU: str(1000 * cores), MID_MEMORY: memory}
+    return minimal_pod(name, {"requests": mid, "limits": mid})
 
 
 def _named(*nodes: str) -> dict[str, Any]:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from e2e.support import chart_rendering, lone_scheduler
-from e2e.support.lone_scheduler import PLUGIN, SCHEDULER, LoneScheduler
-from e2e.support.names import MID_CPU, MID_MEMORY
-from tools.localcluster.apiserver_requests import MERGE_PATCH, NODES, RequestError
+from e2e.support.lone_scheduler import PLUGIN, LoneScheduler
+from tools.localcluster.apiserver_requests import MERGE_PATCH, RequestError
 
 ANNOTATION = "koordinator.sh/mid-quota"
 NAMESPACES = "/api/v1/namespaces"
@@ -28,9 +27,7 @@ def lone() -> Iterator[LoneScheduler]:
     with lone_scheduler.running() as lone:
         for index in range(NODES_OF_CASES):
             lone.add_node(f"n{index}")
-            mid = {MID_CPU: str(NODE_CORES * 1000), MID_MEMORY: "256Gi"}
-            status = {"status": {"capacity": mid, "allocatable": mid}}
-            lone.api.send("PATCH", f"{NODES}/n{index}/status", status, content=MERGE_PATCH)
+            lone.state_mid(f"n{index}", cores=NODE_CORES, memory="256Gi")
         lone.start()
         yield lone
 
@@ -46,14 +43,8 @@ def annotate(lone: LoneScheduler, namespace: str, quota: str | None) -> None:
 
 
 def create_pods(lone: LoneScheduler, namespace: str, count: int, cores: int = 1, prefix: str = "p") -> None:
-    mid = {MID_CPU: str(cores * 1000), MID_MEMORY: "1Gi"}
-    spec = {
-        "schedulerName": SCHEDULER,
-        "terminationGracePeriodSeconds": 0,
-        "containers": [{"name": "c", "image": "none", "resources": {"requests": mid, "limits": mid}}],
-    }
     for index in range(count):
-        body = {"metadata": {"name": f"{prefix}{index}"}, "spec": spec}
+        body = lone_scheduler.mid_pod(f"{prefix}{index}", cores=cores)
         lone.api.send("POST", f"{NAMESPACES}/{namespace}/pods", body)
 
 

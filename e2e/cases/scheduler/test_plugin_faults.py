@@ -16,10 +16,8 @@ import pytest
 
 from e2e.support import lone_scheduler
 from e2e.support.lone_scheduler import PODS, SCHEDULER, LoneScheduler
-from e2e.support.names import MID_CPU, MID_MEMORY
 from scheduler_plugin.kube_scheduler import frames
 from scheduler_plugin.kube_scheduler.frames import Kind
-from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES
 
 HOT, MID_NODE = "hot", "n0"
 NODES_OF_CASES = 8
@@ -39,16 +37,8 @@ def prepare(lone: LoneScheduler) -> None:
     lone.add_node(HOT, used_percent=HOT_PERCENT)
     for index in range(NODES_OF_CASES):
         lone.add_node(f"n{index}", used_percent=COOL_PERCENT)
-    mid = {MID_CPU: str(1000 * STATED_CORES), MID_MEMORY: "64Gi", "pods": "500"}  # Prod pods leave room
-    stated = {"status": {"capacity": mid, "allocatable": mid}}
-    lone.api.send("PATCH", f"{NODES}/{MID_NODE}/status", stated, content=MERGE_PATCH)
-    policy = {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 1}, "midColocationPolicy": {"enable": True}}}
-    lone.api.send("PATCH", f"{NODE_METRICS}/{MID_NODE}", policy, content=MERGE_PATCH)
-    status = {
-        "allocated": {"prod": {"cpu": "0", "memory": "0"}, "mid": {}},
-        "prodReclaimableMetric": {"resource": {"resources": {"cpu": str(OFFERED_CORES), "memory": "64Gi"}}},
-    }
-    lone.api.send("PATCH", f"{NODE_METRICS}/{MID_NODE}/status", {"status": status}, content=MERGE_PATCH)
+    lone.state_mid(MID_NODE, cores=STATED_CORES, pods="500")  # Prod pods leave room
+    lone.offer_mid(MID_NODE, cores=OFFERED_CORES)
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +61,9 @@ def reported(lone: LoneScheduler) -> Iterator[None]:
 
 
 def pod(name: str, *, mid: bool) -> Mapping[str, Any]:
-    resources = {MID_CPU: "1000", MID_MEMORY: "64Mi"} if mid else {"cpu": "10m", "memory": "1Mi"}
-    container = {
-        "name": "c",
-        "image": "none",
-        "resources": {"requests": resources, **({"limits": resources} if mid else {})},
-    }
-    spec = {"schedulerName": SCHEDULER, "terminationGracePeriodSeconds": 0, "containers": [container]}
-    return {"metadata": {"name": name}, "spec": spec}
+    if mid:
+        return lone_scheduler.mid_pod(name, cores=1, memory="64Mi")
+    return lone_scheduler.minimal_pod(name, {"requests": {"cpu": "10m", "memory": "1Mi"}})
 
 
 @contextlib.contextmanager

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.support import lone_scheduler
-from e2e.support.lone_scheduler import PLUGIN, PODS, SCHEDULER, LoneScheduler
-from e2e.support.names import MID_CPU, MID_MEMORY
-from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES
+from e2e.support.lone_scheduler import PLUGIN, PODS, LoneScheduler
 
 HOT_PERCENT, COOL_PERCENT = 94, 6
 NODES_OF_CASES = 5
@@ -124,30 +122,14 @@ def test_no_pod_is_evicted_from_nodes_that_would_refuse_the_next_one(lone: LoneS
 
 def offer_mid(lone: LoneScheduler, node: str, *, cores: int) -> None:
     """Let a node have 16 cores of Mid in its status, and less by its newest report."""
-    mid = {MID_CPU: "16000", MID_MEMORY: "64Gi"}
-    lone.api.send(
-        "PATCH", f"{NODES}/{node}/status", {"status": {"capacity": mid, "allocatable": mid}}, content=MERGE_PATCH
-    )
-    policy = {"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 1}, "midColocationPolicy": {"enable": True}}}
-    lone.api.send("PATCH", f"{NODE_METRICS}/{node}", policy, content=MERGE_PATCH)
-    status = {
-        "allocated": {"prod": {"cpu": "0", "memory": "0"}, "mid": {}},
-        "prodReclaimableMetric": {"resource": {"resources": {"cpu": str(cores), "memory": "64Gi"}}},
-    }
-    lone.api.send("PATCH", f"{NODE_METRICS}/{node}/status", {"status": status}, content=MERGE_PATCH)
+    lone.state_mid(node, cores=16)
+    lone.offer_mid(node, cores=cores)
     lone.report(node, COOL_PERCENT)
-
-
-def create_mid_pod(lone: LoneScheduler, name: str, *, cores: int) -> None:
-    mid = {MID_CPU: str(1000 * cores), MID_MEMORY: "1Gi"}
-    container = {"name": "c", "image": "none", "resources": {"requests": mid, "limits": mid}}
-    spec = {"schedulerName": SCHEDULER, "terminationGracePeriodSeconds": 0, "containers": [container]}
-    lone.api.send("POST", PODS, {"metadata": {"name": name}, "spec": spec})
 
 
 def test_a_mid_pod_waits_for_what_the_newest_report_offers(lone: LoneScheduler) -> None:
     offer_mid(lone, "n1", cores=4)
-    create_mid_pod(lone, "mid", cores=8)
+    lone.api.send("POST", PODS, lone_scheduler.mid_pod("mid", cores=8))
     assert "didn't have enough Mid resources left" in refusal(lone, "mid")
     before = time.time()
     offer_mid(lone, "n1", cores=12)
@@ -170,7 +152,7 @@ def test_without_python_only_mid_pods_wait(lone: LoneScheduler, how: str) -> Non
     before = time.time()
     for name in names:
         lone.create_pod(name)
-    create_mid_pod(lone, "mid", cores=8)
+    lone.api.send("POST", PODS, lone_scheduler.mid_pod("mid", cores=8))
     print(f"{how}: {AWAY_PODS} pods bound within {lone.wait_bound(*names) - before:.2f} s")
     assert "Mid pods need the scheduler plugin" in refusal(lone, "mid")
     lone.wait_bound("hot-node-only")
