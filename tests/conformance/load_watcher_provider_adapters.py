@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import statistics
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -49,8 +50,13 @@ def _new(inputs: Any) -> Any:
     return {"error": None, "name": built.name}
 
 
+def _signalfx_means(points: Any, series: Any) -> dict[str, float]:
+    by_host = signalfx.points_by_host(points, series)
+    return {host: statistics.fmean(value for _at, value in samples) for host, samples in by_host.items()}
+
+
 def _signalfx_all(inputs: Any) -> Any:
-    values = signalfx.values_by_host(inputs["metricDataForBothQueries"], inputs["metadataForBothQueries"])
+    values = _signalfx_means(inputs["metricDataForBothQueries"], inputs["metadataForBothQueries"])
     return {
         "nodeMetrics": {
             host: [
@@ -99,7 +105,7 @@ def _datadog_parse(inputs: Any) -> Any:
 
 def _signalfx_values(inputs: Any) -> Any:
     try:
-        return {"error": None, "values": signalfx.values_by_host(inputs["metricData"], inputs["metadata"])}
+        return {"error": None, "values": _signalfx_means(inputs["metricData"], inputs["metadata"])}
     except ProviderFailed as error:
         return {"error": str(error), "values": {}}
 

@@ -130,11 +130,6 @@ def partial_problems(metric: str, points: Mapping[str, Any], series: Mapping[str
     return problems
 
 
-def values_by_host(points: Any, series: Any) -> dict[str, float]:
-    """Return the mean of each series by its host. Raises ProviderFailed."""
-    return {host: _mean(of_host) for host, of_host in points_by_host(points, series).items()}
-
-
 def points_by_host(points: Any, series: Any, nodes: Collection[str] = ()) -> dict[str, Sequence[tuple[float, float]]]:
     """Return times in milliseconds and values of each series by its host.
 
