@@ -54,6 +54,8 @@ class Invariants:
         self.written: dict[str, int] | None = None
         """What the manager wrote last, by native name; None before it wrote anything to this Node."""
         self.meddled_at = -math.inf
+        self.is_record_lost = False
+        """Whether another client changed the node while the manager could not see it, and it has not written since."""
         self.violations: list[str] = []
 
     def violated(self, text: str) -> None:
@@ -73,7 +75,7 @@ class Invariants:
         if not self.run.manager.is_running or self.run.is_blind("manager"):
             written = self.written
             self.forget()
-            self.written = written
+            self.written, self.is_record_lost = written, True
 
     # writes
 
@@ -175,9 +177,12 @@ class Invariants:
         if status["reason"] in WITHDRAWN:
             if self.withdrawing_since is None:
                 self.withdrawing_since = self.run.now()
-            self._on_withdrawal(amounts, status["reason"])
+            # Without the record and the pods, what is published counts until the next list.
+            if self.run.can_list or not self.is_record_lost:
+                self._on_withdrawal(amounts, status["reason"])
         elif status["reason"] in CALCULATED:
             self.withdrawing_since = None
+        self.is_record_lost = False
 
     def _on_line(self, native: str, value: int, status: dict[str, Any]) -> None:
         line = status.get("resources", {}).get(MID[native])
