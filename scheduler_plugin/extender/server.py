@@ -61,7 +61,7 @@ class ExtenderServer:
             shutdown_timeout=_GRACE_SECONDS,
         )
         self._listener: socket.socket | None = None
-        self._site: web.SockSite | None = None
+        self._accepting: tuple[socket.socket, web.SockSite] | None = None
 
     @property
     def port(self) -> int:
@@ -102,10 +102,13 @@ class ExtenderServer:
     async def _open(self, listener: socket.socket) -> None:
         """Accept connections with the present TLS files; those that are open stay."""
         context = self._tls.load() if self._tls is not None else None
-        before, self._site = self._site, web.SockSite(self._runner, listener.dup(), ssl_context=context)
-        await self._site.start()
+        before, accepts = self._accepting, listener.dup()
+        self._accepting = accepts, web.SockSite(self._runner, accepts, ssl_context=context)
+        await self._accepting[1].start()
         if before is not None:
-            await before.stop()
+            asyncio.get_running_loop().remove_reader(before[0])
+            await asyncio.sleep(0.1)  # asyncio drops a connection that it has accepted for a server that is closed
+            await before[1].stop()
 
     async def _answer(self, name: str, verb: Verb, request: web.Request) -> web.Response:
         body = await request.read()
