@@ -171,12 +171,12 @@ def test_python_has_another_version(lone: LoneScheduler) -> None:
         listener.settimeout(1)
         serving = pool.submit(serve, listener)
         with pods_arriving(lone):
-            time.sleep(2)
+            log, refused = lone.plane.log(lone.kube_scheduler), f"version {frames.VERSION + 1}, want {frames.VERSION}"
+            waiting.until(f"{refused!r} in {log}", lambda: refused in log.read_text())
             assert mid_pods(lone) == 0
             stopped.set()
             serving.result()
             lone.start_plugin()
-    assert f"version {frames.VERSION + 1}, want {frames.VERSION}" in lone.plane.log(lone.kube_scheduler).read_text()
     assert_guarded(lone, "guarded")
 
 
