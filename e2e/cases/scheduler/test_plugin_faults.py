@@ -14,7 +14,7 @@ from typing import Any, Final
 import psutil
 import pytest
 
-from e2e.support import lone_scheduler
+from e2e.support import lone_scheduler, waiting
 from e2e.support.lone_scheduler import PODS, SCHEDULER, LoneScheduler
 from scheduler_plugin.kube_scheduler import frames
 from scheduler_plugin.kube_scheduler.frames import Kind
@@ -171,7 +171,8 @@ def test_python_has_another_version(lone: LoneScheduler) -> None:
         listener.settimeout(1)
         serving = pool.submit(serve, listener)
         with pods_arriving(lone):
-            log, refused = lone.plane.log(lone.kube_scheduler), f"version {frames.VERSION + 1}, want {frames.VERSION}"
+            log = lone.plane.log(lone.kube_scheduler)
+            refused = f"version {frames.VERSION + 1}, want {frames.VERSION}"
             waiting.until(f"{refused!r} in {log}", lambda: refused in log.read_text())
             assert mid_pods(lone) == 0
             stopped.set()
