@@ -14,6 +14,14 @@ import pydantic
 
 from api_types import names
 from api_types.colocation import controller_config
+from api_types.node_metric.workloads import (
+    MOST_HISTORY,
+    MOST_WORKLOADS,
+    AddedWorkload,
+    ReportedScores,
+    ScorePrior,
+    WorkloadHistory,
+)
 from api_types.wire_model import ResourceList, Timestamp, WireModel
 
 
@@ -54,6 +62,10 @@ class NodeMetricSpec(WireModel):
     """Extension: parameters of the prediction."""
     mid_colocation_policy: controller_config.MidColocationPolicy | None = None
     """Extension: parameters from which the Mid resources of this node are calculated."""
+    workload_history: Annotated[list[WorkloadHistory] | None, pydantic.Field(max_length=MOST_HISTORY)] = None
+    """Extension: what is known of the workloads of this node's cold pods."""
+    score_prior: ScorePrior | None = None
+    """Extension: scores of the nodes that are like this one."""
 
 
 class DeviceTopology(WireModel):
@@ -262,11 +274,14 @@ class PredictorEvaluation(WireModel):
     """Forecasts of memory; absent while none has ended."""
 
 
-CalibrationLevel = Literal["n-sigma-v2", "max", "calibrated"]
+CalibrationLevel = Literal["n-sigma-v2", "max", "calibrated", "prior"]
 
 
 class CalibrationLevels(WireModel):
-    """Answer in force of `calibrated`: `n-sigma-v2` until 24 forecasts have ended, the larger of both until 48."""
+    """Answer in force of `calibrated`: `n-sigma-v2` until 24 forecasts have ended, the larger of both until 48.
+
+    `prior`: calibrated by the scores of nodes like this one, until it has 48 of its own.
+    """
 
     cpu: CalibrationLevel
     memory: CalibrationLevel
@@ -287,6 +302,8 @@ class PredictionStatus(WireModel):
     """Prod pods predicted from their history."""
     cold_pods: int
     """Prod pods with too little history, counted with their request."""
+    borrowed_pods: int | None = None
+    """Prod pods with too little history of their own, predicted from that of their workload."""
     level: CalibrationLevels | None = None
     """Answer in force of `calibrated`, by resource; absent for other predictors."""
     node: NodePrediction | None = None
@@ -320,6 +337,12 @@ class NodeMetricStatus(WireModel):
     """Extension: mean usage of the last 30 s by priority class; absent while it is not known."""
     prediction: PredictionStatus | None = None
     """Extension: predictor, parameters and terms; absent when there is no prediction."""
+    workloads: Annotated[list[AddedWorkload] | None, pydantic.Field(max_length=MOST_WORKLOADS)] = None
+    """Extension: what the warm pods added until `workloadsTime`, by controller, the largest weight first."""
+    workloads_time: Timestamp | None = None
+    """Extension: time of the hourly statement in `workloads`."""
+    scores: ReportedScores | None = None
+    """Extension: scores of the calibrated forecasts of this node, once an hour."""
     conditions: list[NodeMetricCondition] | None = None
     """Extension: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled, SuppressionDegraded."""
 

@@ -5,7 +5,7 @@ import jsonschema
 import pytest
 
 from api_types.kubernetes import yaml_text
-from api_types.node_metric import crd_manifest
+from api_types.node_metric import crd_manifest, workloads
 from api_types.node_metric import types as node_metric
 from tests import factories
 
@@ -93,3 +93,25 @@ def test_every_extension_has_a_description():
 def test_the_key_of_n_sigma_is_quoted_because_kubernetes_reads_a_bare_n_as_a_boolean():
     assert yaml_text.dump({"n": 5, "y": "n", "name": "no"}) == "'n': 5\n'y': 'n'\nname: 'no'\n"
     assert re.search(r"^ +n:", yaml_text.dump(crd_manifest.manifest()), re.MULTILINE) is None
+
+
+def test_workloads_and_scores_survive_the_schema_and_the_model():
+    usage = {"mean": 0.2, "startPeak": 0.9, "request": 1.0}
+    memory = {"mean": 1e9, "startPeak": 2e9, "request": 4e9, "rise": 5e8}
+    scores = {resource: {"labels": 600, "cells": [[12, 1.5], [40, 0.25]]} for resource in ("cpu", "memory")}
+    entry = {"updateTime": "2026-12-01T00:00:00Z", "podHours": 96.5}
+    spec = {
+        "workloadHistory": [
+            {"pod": workloads.pod_hash("a"), **entry, "cpu": usage | {"stdev": 1}, "memory": memory | {"stdev": 1}}
+        ],
+        "scorePrior": {"updateTime": "2026-12-01T00:00:00Z", "nodes": 5, **scores},
+    }
+    added = {"namespace": "shop", "kind": "StatefulSet", "uid": "u", "ordinal": 0, "podHours": 3.0}
+    status = {
+        "workloadsTime": "2026-12-01T00:00:00Z",
+        "workloads": [added | {"cpu": usage | {"m2": 0.1}, "memory": memory | {"m2": 1e18}}],
+        "scores": {"updateTime": "2026-12-01T00:00:00Z", **scores},
+    }
+    wire = {"apiVersion": "v", "kind": "k", "metadata": {}, "spec": spec, "status": status}
+    VALIDATOR.validate(wire)
+    assert node_metric.NodeMetricDocument.model_validate(wire).to_wire() == wire
