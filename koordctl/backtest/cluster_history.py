@@ -169,7 +169,7 @@ def _packed(stays: Sequence[_MeasuredStay], steps: int) -> tuple[list[SeriesStay
         else:
             row, rows = rows, rows + 1
         heapq.heappush(free, (stay.end, row))
-        pods.append(SeriesStay(row, stay.start, stay.end))
+        pods.append(SeriesStay(row, stay.start, stay.end, len(pods)))
     usage = {resource: np.full((rows, steps), np.nan) for resource in RESOURCES}
     for stay, pod in zip(stays, pods, strict=True):
         for resource, values in zip(RESOURCES, stay.values, strict=True):

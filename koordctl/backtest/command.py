@@ -18,7 +18,8 @@ from click import Argument, BadParameter, Choice, FloatRange, IntRange, Option
 
 from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import cluster_history, prometheus, report, results, sources, workers
+from koordctl.backtest import churn, cluster_history, prometheus, report, results, sources, workers
+from koordctl.backtest.churn import Churn, ChurnMode
 from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.prometheus import CannotRead, Prometheus, RejectedQuery, Server
 from koordctl.backtest.report import Backtest, BacktestSettings
@@ -35,6 +36,10 @@ _COMPLETE: Final = 0.9
 """Share of the forecasts below which a node's data counts as partial."""
 _NO_FORECAST: Final = "no node has a forecast; want a longer history (--from), a shorter --horizon or other nodes"
 _CLASSES: Final = {"prod": PriorityClass.PROD, "mid": PriorityClass.MID, "batch": PriorityClass.BATCH}
+
+
+def _lifetimes(text: str) -> int | str:
+    return text if text == churn.DLRM else duration(text)
 
 
 def duration(text: str) -> int:
@@ -108,7 +113,20 @@ PARAMETERS: Final = (
         metavar="DAYS",
         help="mean lifetime of a pod of a trace",
     ),
-    Option(["--seed"], type=int, default=1, metavar="N", help="of the placement of traces"),
+    Option(
+        ["--churn"],
+        type=_lifetimes,
+        metavar="DURATION",
+        help=f"cut the pods of a trace into successors of this mean lifetime, or of real ones ({churn.DLRM})",
+    ),
+    Option(
+        ["--churn-mode"],
+        type=Choice([str(mode) for mode in ChurnMode]),
+        default=str(ChurnMode.ROLLING),
+        help="rolling: each pod at its own time; at-once: all pods of a machine together",
+    ),
+    Option(["--node-lifetime"], **_DURATION, help="replace each machine of a trace by a new one so often"),
+    Option(["--seed"], type=int, default=1, metavar="N", help="of the placement and the churn of traces"),
     *flags.OUTPUT,
 )
 
@@ -193,10 +211,15 @@ def _sources(options: Namespace) -> tuple[Sequence[HistorySource], dict[str, int
     """Return the sources, and what decides which nodes and times are replayed."""
     if options.traces:
         placed = options.machines, options.pods, options.life_days, options.seed
+        settings: dict[str, int | float | str] = {
+            **dict(zip(("machines", "pods", "lifeDays", "seed"), placed, strict=True)),
+            "churn": options.churn or "",
+            "churnMode": options.churn_mode,
+            "nodeLifetimeSeconds": options.node_lifetime or 0,
+        }
         try:
-            return sources.trace_sources(options.traces, *placed), dict(
-                zip(("machines", "pods", "lifeDays", "seed"), placed, strict=True)
-            )
+            churned = Churn(options.churn, ChurnMode(options.churn_mode), options.node_lifetime)
+            return sources.trace_sources(options.traces, *placed, churned), settings
         except (ValueError, OSError) as error:
             raise WrongUsage(str(error)) from None
     server = Server(options.prometheus, options.token_file, options.ca_file, options.timeout)
@@ -216,7 +239,7 @@ def _sources(options: Namespace) -> tuple[Sequence[HistorySource], dict[str, int
         raise NoSeries(f"--nodes {options.nodes}: no node of {len(nodes)} matches")
     if options.cache:
         sources.clean_cache(options.cache)
-    settings: dict[str, int | float | str] = {
+    settings = {
         "startSeconds": read.start, "endSeconds": read.end, "stepSeconds": read.step_seconds,
         "nodes": options.nodes, "selector": options.selector,
     }  # fmt: skip

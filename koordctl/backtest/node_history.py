@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,8 @@ class SeriesStay:
     series: int
     start: int
     end: int
+    workload: int = 0
+    """Number of the controller of the pod on this machine; a successor has the same."""
 
 
 def draw_requests(series_count: int, seed: int) -> list[int]:
@@ -66,7 +68,7 @@ def place(has_value: np.ndarray, slots: int, mean_life_steps: float, rng: random
         running[slot] = _pod(has_value, arriving, leaving.end, mean_life_steps, rng)
         if arriving != _EMPTY:
             placed.append(running[slot])
-    return placed
+    return [replace(pod, workload=number) for number, pod in enumerate(placed)]
 
 
 def _pod(has_value: np.ndarray, series: int, start: int, mean_life_steps: float, rng: random.Random) -> SeriesStay:
@@ -119,6 +121,8 @@ class NodeHistory:
     allocatable: WholeAmounts | None = None
     resources: tuple[Resource, ...] = (Resource.CPU, Resource.MEMORY)
     """Resources that are recorded; usage of another is a constant."""
+    replaced_at: frozenset[int] = frozenset()
+    """Steps at which another node takes its place, which knows nothing."""
     warnings: tuple[str, ...] = ()
     """Of the source: the history may be incomplete."""
 

@@ -70,10 +70,7 @@ def replay(
     `packages` are the predictors that policies may name beside the built-in ones.
     Raises ValueError for policies that cannot share one history.
     """
-    if len({(policy.cpu_half_life_seconds, policy.memory_half_life_seconds) for policy in policies}) != 1:
-        raise ValueError("policies of different half-lives need a history each")
-    if len({policy.horizon_seconds for policy in policies}) != 1:
-        raise ValueError("policies of different horizons need a calibration each")
+    _check_one_history(policies)
     stays = Stays(node.stays)
     server = PredictionServer(policies[0], training_interval_seconds=node.step_seconds, packages=packages)
     package_names = [policy.predictor for policy in policies if policy.predictor not in registry.PREDICTORS]
@@ -91,6 +88,8 @@ def replay(
     records = {resource: _Recorder(forecasts[resource], node, resource, stays) for resource in node.resources}
     columns = {step: column for column, step in enumerate(predict_at)}
     for step in range(max(columns, default=-1) + 1):
+        if step in node.replaced_at:
+            server.forget()
         running = stays.running_at(step)
         here = [node.bound[number] for number in running]
         at_seconds = START_SECONDS + step * node.step_seconds
@@ -110,6 +109,13 @@ def replay(
             for record in records.values():
                 record(running, step, column, horizon_steps)
     return NodeReplay(forecasts, unanswered)
+
+
+def _check_one_history(policies: Sequence[PredictParameters]) -> None:
+    if len({(policy.cpu_half_life_seconds, policy.memory_half_life_seconds) for policy in policies}) != 1:
+        raise ValueError("policies of different half-lives need a history each")
+    if len({policy.horizon_seconds for policy in policies}) != 1:
+        raise ValueError("policies of different horizons need a calibration each")
 
 
 def _answers(
@@ -196,9 +202,13 @@ def _reserved(node: NodeHistory) -> Reserved:
 
 
 def _sum_of_requests(node: NodeHistory) -> WholeAmounts:
-    """Return what every pod that ever ran requested; of a resource without a record the same number of cores or GiB."""
+    """Return what every pod that ever ran requested, successors once.
+
+    Of a resource without a record the same number of cores or GiB.
+    """
+    pods = {(stay.series, stay.workload): pod for stay, pod in zip(node.stays, node.bound, strict=True)}.values()
     if node.resources == (Resource.CPU,):
-        cores = sum(pod.cpu_request_millis for pod in node.bound) / 1000
+        cores = sum(pod.cpu_request_millis for pod in pods) / 1000
     else:
-        cores = sum(pod.memory_request_bytes for pod in node.bound) / 2**30
+        cores = sum(pod.memory_request_bytes for pod in pods) / 2**30
     return WholeAmounts(round(1000 * cores), round(cores * 2**30))

@@ -31,7 +31,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from koordctl.backtest import cluster_history, node_history, prometheus
+from koordctl.backtest import churn, cluster_history, node_history, prometheus
+from koordctl.backtest.churn import Churn
 from koordctl.backtest.cluster_history import Name, Names, NodeDay, NoSeries, PodLabels
 from koordctl.backtest.node_history import NodeHistory
 from koordctl.backtest.prometheus import Prometheus, RangeDay, Server, TimeRange
@@ -282,6 +283,7 @@ class TraceSource:
     seed: int
     steps: int
     step_seconds: int
+    churn: Churn
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -300,13 +302,19 @@ class TraceSource:
         requests = node_history.draw_requests(len(trace.names), self.seed)
         rng = random.Random(f"placement {self.seed} {node}")  # noqa: S311  # not a secret
         life_steps = self.mean_life_days * 86_400 / trace.step_seconds
-        pods = node_history.place(np.isfinite(trace.shares), self.pods, life_steps, rng)
+        stays = node_history.place(np.isfinite(trace.shares), self.pods, life_steps, rng)
+        ends = random.Random(f"lifetimes {self.seed} {node}")  # noqa: S311  # not a secret
+        replaced_at = self.churn.replacements(self.steps, trace.step_seconds, ends)
+        pods = churn.cut_at(self.churn.cut(stays, self.steps, trace.step_seconds, ends), replaced_at)
         resource = Resource.MEMORY if "mem" in self.file.name else Resource.CPU
         used = trace.shares * np.array(requests)[:, np.newaxis]
-        return node_history.nodes_of_one_resource(node, pods, used, requests, trace.step_seconds, resource)
+        history = node_history.nodes_of_one_resource(node, pods, used, requests, trace.step_seconds, resource)
+        return dataclasses.replace(history, replaced_at=frozenset(replaced_at))
 
 
-def trace_sources(folder: Path, machines: int, pods: int, mean_life_days: float, seed: int) -> list[TraceSource]:
+def trace_sources(  # noqa: PLR0917
+    folder: Path, machines: int, pods: int, mean_life_days: float, seed: int, churned: Churn
+) -> list[TraceSource]:
     """Return a source for each file. Raises ValueError without one, and for a file that is no trace."""
     files = sorted(path for path in folder.iterdir() if path.name.endswith((".csv", ".csv.gz")))
     if not files:
@@ -318,7 +326,7 @@ def trace_sources(folder: Path, machines: int, pods: int, mean_life_days: float,
         slots = min(pods, count - 1)
         if slots < 1:
             raise ValueError(f"--traces {file}: {count} series, want at least 2")
-        sources.append(TraceSource(file, machines, slots, mean_life_days, seed, steps, trace.step_seconds))
+        sources.append(TraceSource(file, machines, slots, mean_life_days, seed, steps, trace.step_seconds, churned))
     return sources
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from koordctl.backtest import node_history, sources
+from koordctl.backtest.churn import Churn
 from koordctl.backtest.sources import TraceUnit
 from koordlet.samples import Resource
 
@@ -100,7 +101,7 @@ def test_times_are_multiples_of_a_step_of_whole_seconds(tmp_path, text, problem)
 def test_a_file_has_machines_of_its_resource(tmp_path, name, resource):
     written(tmp_path, lines([[1.0, 0.5, 0.25]] * 12), name)
     written(tmp_path, "no trace", "README.md")
-    (source,) = sources.trace_sources(tmp_path, 2, 16, 10.0, 1)
+    (source,) = sources.trace_sources(tmp_path, 2, 16, 10.0, 1, Churn())
     prefix = name.partition(".")[0]
     assert (source.nodes, source.pods, source.seconds) == ((f"{prefix}/0", f"{prefix}/1"), 2, 12 * 300)
     history = source.load(source.nodes[0])
@@ -114,12 +115,12 @@ def test_a_folder_needs_files_with_two_series(tmp_path):
     with pytest.raises(
         ValueError, match=r"no file ends in \.csv or \.csv\.gz; want a column t and one for each series"
     ):
-        sources.trace_sources(tmp_path, 2, 16, 10.0, 1)
+        sources.trace_sources(tmp_path, 2, 16, 10.0, 1, Churn())
     written(tmp_path, lines([[1.0], [1.0]]))
     with pytest.raises(ValueError, match="1 series, want at least 2"):
-        sources.trace_sources(tmp_path, 2, 16, 10.0, 1)
+        sources.trace_sources(tmp_path, 2, 16, 10.0, 1, Churn())
     written(tmp_path, lines([[1.0, 0.5], [1.0, 0.5]]))
-    assert [each.pods for each in sources.trace_sources(tmp_path, 2, 16, 10.0, 1)] == [1]
+    assert [each.pods for each in sources.trace_sources(tmp_path, 2, 16, 10.0, 1, Churn())] == [1]
 
 
 @pytest.mark.parametrize(
