@@ -63,3 +63,4 @@ LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespa
 NODE_METRICS: Final = Resource(
     names.GROUP, names.VERSION, names.NODE_METRIC_PLURAL, names.NODE_METRIC_KIND, namespaced=False
 )
+NODE_SLOS: Final = Resource(names.GROUP, names.VERSION, "nodeslos", "NodeSLO", namespaced=False)

@@ -15,6 +15,7 @@ from manager.mid_resource.controller import MidController
 from manager.mid_resource.eviction.controller import Evictor
 from manager.mid_resource.eviction.records import Rights
 from manager.node_metric.controller import NodeMetricController, SchemaWatch
+from manager.node_metric.node_slo import NodeSloController
 from manager.reconciler import Reconciler
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigController, ConfigReporter, ConfigStep
@@ -52,6 +53,7 @@ class Components:
             remembered=self.evictor.remembered,
         )  # fmt: skip
         self.node_metrics = NodeMetricController(api, cache, telemetry, self.evictor.may_evict)
+        self.node_slos = NodeSloController(api, cache.nodes, telemetry, sleep)
         self.schema = SchemaWatch(api, recorder, telemetry, sleep, self._retry_dropped)
         self.reconciler = Reconciler(
             cache=cache, config=self.config, config_reporter=reporter, mid_resources=self.mid_resources,

@@ -139,6 +139,7 @@ async def lead(
                     read_hourly(
                         api, settings, parts.cache.config_maps, parts.add_everything
                     ),
+                    *([parts.node_slos.run()] if settings.create_node_slos else ()),
                 )
             ]  # fmt: skip
             config = kopf_thread.follow_config_map(leadership.kopf, lambda: leadership.show("start", None))

@@ -28,6 +28,8 @@ class ManagerSettings(settings.ProcessSettings):
     """How often a node is reconciled whose Mid resources are withdrawn but still in use."""
     eviction_namespaces: str = ""
     """Namespaces in which the manager has the right to evict Mid pods, separated by commas; * for all."""
+    create_node_slos: bool = False
+    """Create an empty NodeSLO for each node that has none: Koordinator's agent waits for it."""
     autoscaling: Literal["none", "karpenter", "cluster-autoscaler"] = "none"
     """Autoscaler of the nodes. Beside one, nodes that only Mid pods keep are emptied by default."""
     lease: str = pydantic.Field("koord-manager", min_length=1, max_length=253)

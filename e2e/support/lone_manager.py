@@ -54,14 +54,14 @@ def create_node(api: Connection, name: str) -> None:
 
 
 class LoneManager:
-    """Managers, nodes and pods of one control plane."""
+    """Managers, nodes and pods of one control plane; `values` are those of the chart."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, values: Mapping[str, Any]) -> None:
         self.plane = plane
         self.api: Connection = plane.connect()
         self._ports: dict[str, int] = {}
         plane.install(CRD_FILE, SUITE_NAMESPACE)
-        self.create(*chart_rendering.rendered(plane.binaries, {}, *TEMPLATES))
+        self.create(*chart_rendering.rendered(plane.binaries, values, *TEMPLATES))
 
     def create(self, *documents: Mapping[str, Any]) -> None:
         """Create rendered objects. A control plane alone runs no Job: those are left out."""
@@ -91,7 +91,7 @@ class LoneManager:
             "http_address": "127.0.0.1", "http_port": port, "namespace": SUITE_NAMESPACE, "lease_duration_seconds": 4,
             "renew_deadline_seconds": 3, "retry_period_seconds": 0.5, "kubeconfig": self.kubeconfig(), **settings,
         }  # fmt: skip
-        flags = [f"--{key.replace('_', '-')}={value}" for key, value in chosen.items()]
+        flags = [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}") for key, value in chosen.items()]
         self.plane.start_python(name, "-m", "manager", "run", *flags)
         self.plane.wait_for_page(self.plane.process(name), port, "/healthz")
 
@@ -309,10 +309,10 @@ class LoneManager:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[LoneManager]:
-    """Start the control plane with what the managers need; end everything afterwards."""
+def running(values: Mapping[str, Any] | None = None) -> Iterator[LoneManager]:
+    """Start the control plane with what the managers need, by values of the chart; end everything afterwards."""
     with standalone_control_plane.running() as plane:
-        made = LoneManager(plane)
+        made = LoneManager(plane, values or {})
         try:
             yield made
         finally:

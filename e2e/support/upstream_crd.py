@@ -59,8 +59,18 @@ _STATUS = _object(
 
 
 def crd() -> dict[str, Any]:
-    """Return the CRD, of version v1alpha1."""
-    schema = _object(apiVersion=_TEXT, kind=_TEXT, metadata={"type": "object"}, spec=_SPEC, status=_STATUS)
+    """Return the CRD of NodeMetric, of version v1alpha1."""
+    return _crd("NodeMetric", _SPEC, _STATUS)
+
+
+def node_slo_crd() -> dict[str, Any]:
+    """Return the CRD of NodeSLO, without the fields of its strategies."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return _crd("NodeSLO", anything, anything)
+
+
+def _crd(kind: str, spec: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+    schema = _object(apiVersion=_TEXT, kind=_TEXT, metadata={"type": "object"}, spec=spec, status=status)
     version = {
         "name": "v1alpha1",
         "served": True,
@@ -68,11 +78,12 @@ def crd() -> dict[str, Any]:
         "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": schema},
     }
-    names = {"kind": "NodeMetric", "listKind": "NodeMetricList", "plural": "nodemetrics", "singular": "nodemetric"}
+    singular = kind.lower()
+    names = {"kind": kind, "listKind": f"{kind}List", "plural": f"{singular}s", "singular": singular}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "nodemetrics.slo.koordinator.sh"},
+        "metadata": {"name": f"{singular}s.slo.koordinator.sh"},
         "spec": {"group": "slo.koordinator.sh", "scope": "Cluster", "names": names, "versions": [version]},
     }
 

@@ -73,6 +73,12 @@ class StoredNodeMetric(mid_report.NodeMetric, frozen=True, gc=False):
     spec: dict[str, Any] | None = None
 
 
+class NodeSlo(msgspec.Struct, frozen=True):
+    """A NodeSLO of Koordinator, of which only the existence matters."""
+
+    metadata: pods.ObjectMeta = pods.ObjectMeta()
+
+
 class ConfigMap(msgspec.Struct, frozen=True):
     """A ConfigMap."""
 
@@ -80,7 +86,7 @@ class ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
 
 
-Stored = pods.Node | StoredNodeMetric | ConfigMap
+Stored = pods.Node | StoredNodeMetric | NodeSlo | ConfigMap
 StoredT = TypeVar("StoredT", bound=Stored)
 
 

@@ -27,7 +27,7 @@ from manager.metrics.collectors import EvictionMetrics, FleetEvaluationCollector
 
 _WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _AGE_BUCKETS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
-KINDS = ("node_status", "node_metric", "last_good_config", "config_status", "node_eviction", "eviction")
+KINDS = ("node_status", "node_metric", "node_slo", "last_good_config", "config_status", "node_eviction", "eviction")
 TRIGGERS = ("MidCPUShort", "MidMemoryShort", "NodeMemoryHigh", "Drain", "NodeLeaving", "MidOnlyNode")
 """Causes of evictions, as in `manager.mid_resource.eviction.shortage`."""
 WATCHED = ("nodes", "nodemetrics", "configmaps")

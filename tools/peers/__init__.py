@@ -1,0 +1,1 @@
+"""Koordinator's own programs, for the cases that run the suite beside them."""

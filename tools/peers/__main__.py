@@ -1,0 +1,10 @@
+"""Build Koordinator's programs: `python -m tools.peers koord-manager koordlet`."""
+
+from __future__ import annotations
+
+import sys
+
+from tools.peers import programs
+
+for _name in sys.argv[1:]:
+    print(programs.program(_name))
