@@ -131,6 +131,8 @@ class PodStatus(msgspec.Struct, rename="camel", frozen=True):
 
     phase: str = ""
     qos_class: str = ""
+    nominated_node_name: str = ""
+    """Node for which other pods are evicted, so that it fits."""
     start_time: str | None = None
     """Time at which the kubelet took the pod; absent before."""
     conditions: list[ObjectCondition] | None = None

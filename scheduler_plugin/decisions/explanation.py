@@ -25,7 +25,6 @@ class NodeResult(enum.StrEnum):
 
     CHOSEN = "chosen"
     PASSED = "passed"
-    UNLISTED = "left out"
     REJECTED = "rejected"
 
 
@@ -33,11 +32,10 @@ _ORDER: Final = list(NodeResult)
 
 
 class _Candidate(NamedTuple):
-    """One node of the call; `position` in the call, `place` among the scored ones."""
+    """One node of the call; `position` in its arrays."""
 
     position: int
     result: NodeResult
-    place: int | None
     score: int | None
 
 
@@ -109,12 +107,12 @@ def _outcome(decision: RecordedDecision) -> str:
 
 
 def _candidates(decision: RecordedDecision) -> Iterator[_Candidate]:
-    places = {} if decision.nodes_scored is None else {row: at for at, row in enumerate(decision.nodes_scored.tolist())}
-    for index, (name, row) in enumerate(zip(decision.names, decision.rows.tolist(), strict=True)):
-        place = places.get(row)
-        code = 0 if decision.codes is None else int(decision.codes[index])
-        score = None if place is None or decision.scores is None else int(decision.scores[place])
-        yield _Candidate(index, _result(decision, name, code, is_scored=place is not None), place, score)
+    for index, name in enumerate(decision.names):
+        score = -1 if decision.scores is None else int(decision.scores[index])
+        result = NodeResult.CHOSEN if name == decision.node else NodeResult.PASSED
+        if decision.codes is not None and decision.codes[index]:
+            result = NodeResult.REJECTED
+        yield _Candidate(index, result, None if score < 0 else score)
 
 
 def _node(
@@ -124,9 +122,8 @@ def _node(
     plugins: Sequence[str],
     resources: Sequence[str],
 ) -> dict[str, Any]:
-    index, result, place, score = candidate
+    index, result, score = candidate
     code = 0 if decision.codes is None else int(decision.codes[index])
-    is_known = bool(decision.rows[index] >= 0)
     age = decision.at - float(decision.updated_at[index])
     document: dict[str, Any] = {
         "node": decision.names[index],
@@ -135,37 +132,25 @@ def _node(
         "plugin": (plugins[code - 1] or None) if code else None,
         "score": score,
         "scores": {}
-        if place is None
-        else {plugin.plugin: int(plugin.scores[place]) for plugin in decision.plugin_scores},
+        if score is None
+        else {plugin.plugin: int(plugin.scores[index]) for plugin in decision.plugin_scores},
         "weights": {plugin.plugin: plugin.weight for plugin in decision.plugin_scores},
         "reportAgeSeconds": None if math.isnan(age) else age,
-        "inputs": {plugin: _inputs(inputs, index) for plugin, inputs in decision.inputs.items()} if is_known else {},
+        "inputs": {plugin: _inputs(inputs, index) for plugin, inputs in decision.inputs.items()},
     }
     reason = _why(result, document, chosen_score)
-    facts: list[str] = []
-    if is_known:
-        facts = [
-            *_load(decision, index, resources),
-            *_measured(decision, index),
-            "no report" if math.isnan(age) else f"report {age:.0f} s old",
-        ]
-    document["sentence"] = f"{reason}; {', '.join(facts)}" if facts else reason
+    facts = [
+        *_load(decision, index, resources),
+        *_measured(decision, index),
+        "no report" if math.isnan(age) else f"report {age:.0f} s old",
+    ]
+    document["sentence"] = f"{reason}; {', '.join(facts)}"
     return document
-
-
-def _result(decision: RecordedDecision, name: str, code: int, *, is_scored: bool) -> NodeResult:
-    if code:
-        return NodeResult.REJECTED
-    if name == decision.node:
-        return NodeResult.CHOSEN
-    return NodeResult.PASSED if is_scored or decision.nodes_scored is None else NodeResult.UNLISTED
 
 
 def _why(result: NodeResult, node: Mapping[str, Any], chosen_score: int | None) -> str:
     if result is NodeResult.REJECTED:
         return f"rejected by {node['plugin']}: {node['reason']}" if node["plugin"] else f"rejected: {node['reason']}"
-    if result is NodeResult.UNLISTED:
-        return "passed, but is not on the short list of the best nodes"
     score = node["score"]
     by_plugin = ", ".join(f"{plugin} {plugin_score}" for plugin, plugin_score in node["scores"].items())
     scored = (

@@ -47,111 +47,92 @@ class NodeChoice(enum.StrEnum):
     ONLY = "only"
     """The only node that passed; nothing was scored."""
     UNKNOWN = "unknown"
-    """There is no record of the pod, or its nodes were not scored."""
+    """A node that was not scored."""
 
 
 @dataclass(slots=True, eq=False)
 class RecordedDecision:
-    """One filter call, with the scores and the node that followed. Nodes are in the order of the request."""
+    """One decision, with the scores and the node that followed. Its arrays are over the nodes that have a row."""
 
     pod: PodInfo
     rows: Rows
-    names: Sequence[str] | npt.NDArray[Any]
     codes: ReasonCodes | None
     """Reason code of each node, 0 if it passed; None if all passed."""
     at: float
-    reasons: Sequence[str] = ()
+    reasons: Sequence[str]
     """Text of each reason at that moment; code - 1 is the index."""
-    asked: int = field(init=False)
-    """Number of nodes in the request, also where fewer are kept."""
-    passed: int = field(init=False)
+    asked: int
+    """Number of nodes that were asked about, also where fewer are kept."""
+    passed: int
     """Number of nodes that passed."""
-    unknown_names_bytes: int = 0
+    names: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=object))
     updated_at: Floats = field(default_factory=lambda: np.zeros(0))
     """Time of each node's report; NaN without one."""
     inputs: Mapping[str, PluginInputs] = field(default_factory=dict)
     """By plugin."""
-    nodes_scored: Rows | None = None
-    """Rows of the nodes that were scored."""
     scores: Ints | None = None
-    """Combined scores of these rows."""
+    """Combined scores; -1 for a node that was not scored."""
     plugin_scores: Sequence[PluginScores] = ()
     node: str = ""
     """Node to which the pod is bound; empty before."""
 
-    def __post_init__(self) -> None:
-        self.asked = len(self.rows)
-        self.passed = self.asked - (0 if self.codes is None else int(np.count_nonzero(self.codes)))
-
     def size_bytes(self) -> int:
         """Return its approximate size in memory."""
-        arrays = [self.rows, self.codes, self.updated_at, self.nodes_scored, self.scores, self.names]
+        arrays = [self.rows, self.codes, self.updated_at, self.scores, self.names]
         arrays += [plugin.scores for plugin in self.plugin_scores]
         arrays += [column for explained in self.inputs.values() for column in explained.columns.values()]
-        texts = len(self.pod.key) + len(self.pod.uid) + self.unknown_names_bytes
-        return _OVERHEAD_BYTES + texts + sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+        held = sum([0 if array is None else array.nbytes for array in arrays])
+        return _OVERHEAD_BYTES + len(self.pod.key) + len(self.pod.uid) + held
 
-    def is_whole(self) -> bool:
-        """Return whether every node of the request is kept."""
-        return len(self.rows) == self.asked
+    def score(self, rows: Rows, by_plugin: Sequence[PluginScores], scores: Ints) -> None:
+        """Store the scores of some nodes."""
+        self.scores, self.plugin_scores = scores, by_plugin
+        if np.array_equal(rows, self.rows):
+            return
+        places = np.full(max(int(self.rows.max(initial=-1)), int(rows.max(initial=-1))) + 1, len(self.rows))
+        places[self.rows] = np.arange(len(self.rows))
+
+        def placed(given: Ints) -> Ints:
+            result = np.full(len(self.rows) + 1, -1)  # the last is any node that is not kept
+            result[places[rows]] = given
+            return result[:-1]
+
+        self.scores = placed(scores)
+        self.plugin_scores = [plugin._replace(scores=placed(plugin.scores)) for plugin in by_plugin]
 
     def reduce(self, most_nodes: int) -> None:
         """Keep at most so many nodes: the pod's own, those with the best scores, then others."""
-        if len(self.rows) <= most_nodes:
+        count = len(self.rows)
+        if count <= most_nodes:
             return
-        rank = self._scores_of_rows() * len(self.rows) - np.arange(len(self.rows))  # of equals the first ones
-        if self.node:
-            rank[self._names() == self.node] = np.iinfo(np.int64).max
-        indices = np.sort(np.argpartition(-rank, most_nodes)[:most_nodes])
-        self.names = self._names()[indices]
-        self.unknown_names_bytes = sum(
-            len(name) for name, row in zip(self.names, self.rows[indices], strict=True) if row < 0
-        )
-        self.rows = self.rows[indices]
-        self.codes = None if self.codes is None else self.codes[indices]
-        self.updated_at = self.updated_at[indices]
+        rank = -np.arange(count) if self.scores is None else self.scores * count - np.arange(count)
+        rank[self.names == self.node] = 2**62
+        kept = np.sort(np.argpartition(-rank, most_nodes)[:most_nodes])  # of equals the first ones
+        self.rows, self.names, self.updated_at = self.rows[kept], self.names[kept], self.updated_at[kept]
+        self.codes = None if self.codes is None else self.codes[kept]
+        self.scores = None if self.scores is None else self.scores[kept]
+        self.plugin_scores = [plugin._replace(scores=plugin.scores[kept]) for plugin in self.plugin_scores]
         self.inputs = {
-            name: explained._replace(columns={key: column[..., indices] for key, column in explained.columns.items()})
+            name: explained._replace(columns={key: column[..., kept] for key, column in explained.columns.items()})
             for name, explained in self.inputs.items()
         }
-        if self.nodes_scored is not None:
-            is_kept = np.zeros(self._lookup_size(), dtype=np.bool_)
-            is_kept[self.rows] = True
-            scored = np.flatnonzero(is_kept[self.nodes_scored])
-            self.nodes_scored = self.nodes_scored[scored]
-            self.scores = None if self.scores is None else self.scores[scored]
-            self.plugin_scores = [plugin._replace(scores=plugin.scores[scored]) for plugin in self.plugin_scores]
 
-    def _scores_of_rows(self) -> Ints:
-        """Return the score of each node of the request, -1 where it was not scored."""
-        scores = np.full(self._lookup_size(), -1, dtype=np.int64)
-        if self.nodes_scored is not None and self.scores is not None:
-            scores[self.nodes_scored] = self.scores
-        return scores[self.rows]
-
-    def _names(self) -> npt.NDArray[Any]:
-        return self.names if isinstance(self.names, np.ndarray) else np.array(self.names, dtype=object)
-
-    def _lookup_size(self) -> int:
-        """Return the size of an array by row, with a last entry for row -1."""
-        scored = -1 if self.nodes_scored is None else int(self.nodes_scored.max(initial=-1))
-        return max(int(self.rows.max(initial=-1)), scored) + 2
-
-    def choice(self, row: int | None) -> NodeChoice:
-        """Compare the pod's node with the scores; `row` is None for an unknown node."""
+    def choice(self) -> NodeChoice:
+        """Compare the pod's node with the scores."""
         if self.passed == 1:
             return NodeChoice.ONLY
-        if self.nodes_scored is None or self.scores is None or row is None:
+        if self.scores is None:
             return NodeChoice.UNKNOWN
-        score = self.scores[self.nodes_scored == row]
-        if not score.size:  # also where no node at all was scored
+        score = self.scores[self.names == self.node]
+        if not score.size or score[0] < 0:
             return NodeChoice.UNKNOWN
         best = self.scores.max()
         if score[0] < best:
             return NodeChoice.OTHER
-        if self.scores.min() == best:
+        is_best = self.scores == best
+        if (is_best | (self.scores < 0)).all():
             return NodeChoice.INDIFFERENT
-        return NodeChoice.BEST if np.count_nonzero(self.scores == best) == 1 else NodeChoice.TIED
+        return NodeChoice.BEST if np.count_nonzero(is_best) == 1 else NodeChoice.TIED
 
 
 class RecordedColumns(Columns):
@@ -197,39 +178,33 @@ class DecisionRecords:
         """Return the number of recorded decisions."""
         return len(self._by_number) + (self._pending is not None)
 
-    def began(
-        self,
-        pod: PodInfo,
-        rows: Rows,
-        names: Sequence[str],
-        codes: ReasonCodes | None,
-        now: float,
-        *,
-        reasons: Sequence[str] = (),
-    ) -> None:
-        """Record the first call of a cycle; the caller must not change the arrays later.
-
-        `reasons` are needed where a node is rejected.
-        """
+    def began(self, pod: PodInfo, rows: Rows, codes: ReasonCodes | None, now: float, reasons: Sequence[str]) -> None:
+        """Record a decision, on nodes of which some may have no row; the caller must not change the arrays later."""
         self.seal()
-        if self._max_bytes:
-            self._pending = RecordedDecision(pod, rows, names, codes, now, reasons=reasons)
+        if not self._max_bytes:
+            return
+        asked, passed = len(rows), len(rows) - (0 if codes is None else int(np.count_nonzero(codes)))
+        if (is_unknown := rows < 0).any():
+            rows, codes = rows[~is_unknown], None if codes is None else codes[~is_unknown]
+        self._pending = RecordedDecision(pod, rows, codes, now, reasons, asked, passed)
 
     def scored(self, pod: PodInfo, rows: Rows, by_plugin: Sequence[PluginScores], scores: Ints) -> None:
         """Record the scores of the nodes that passed."""
         pending = self._pending
-        decision = pending if pending is not None and pending.pod.uid == pod.uid else self._newest(pod.key, pod.uid)
-        if decision is not None:
-            decision.nodes_scored, decision.plugin_scores, decision.scores = rows, by_plugin, scores
-            if decision is not pending:
-                self._update_size(decision)
+        if pending is not None and pending.pod.uid == pod.uid:
+            pending.score(rows, by_plugin, scores)
+        elif decision := self._newest(pod.key, pod.uid):
+            decision.score(rows, by_plugin, scores)
+            self._update_size(decision)
 
     def seal(self) -> None:
         """Copy the inputs of the pending decision from the columns, and store it."""
         decision, self._pending = self._pending, None
         if decision is None:
             return
-        self._copy_columns(decision)
+        rows = decision.rows
+        decision.names, decision.updated_at = self._columns.names[rows], self._columns.updated_at[rows]
+        decision.inputs = {name: plugin.explain(decision.pod, rows) for name, plugin in self._plugins.items()}
         size = decision.size_bytes()
         numbers = self._of_pod.setdefault(decision.pod.key, [])
         numbers.append(self._next_number)
@@ -241,21 +216,13 @@ class DecisionRecords:
             self._drop(numbers[0])
         self._make_room()
 
-    def awaits_node(self, key: str, uid: str) -> bool:
-        """Return whether the node of a pod is not recorded yet."""
-        self.seal()
-        decision = self._newest(key, uid)
-        return decision is not None and not decision.node
-
-    def bound(self, key: str, uid: str, node: str, row: int | None) -> None:
+    def bound(self, key: str, uid: str, node: str) -> None:
         """Record the node to which a pod is bound."""
         self.seal()
         decision = self._newest(key, uid)
-        choice = NodeChoice.UNKNOWN
-        if decision is not None:
+        if decision is not None and not decision.node:
             decision.node = node[:_LONGEST_NAME]
-            choice = decision.choice(row)
-        self.choices[choice] += 1
+            self.choices[decision.choice()] += 1
 
     def decisions(self, key: str) -> list[RecordedDecision]:
         """Return the decisions on a pod by namespace/name, newest first.
@@ -269,23 +236,6 @@ class DecisionRecords:
         """Return the last decisions, newest first."""
         self.seal()
         return [decision for decision, _size in itertools.islice(reversed(self._by_number.values()), most)]
-
-    def _copy_columns(self, decision: RecordedDecision) -> None:
-        rows = decision.rows
-        is_complete = bool(len(rows)) and rows.min() >= 0
-        if not is_complete:
-            named_rows = zip(decision.names, rows.tolist(), strict=True)
-            decision.unknown_names_bytes = sum(len(name) for name, row in named_rows if row < 0)
-        if not len(rows) or rows.max() < 0:
-            decision.updated_at = np.full(len(rows), np.nan)
-            return
-        names, decision.updated_at = self._columns.names[rows], self._columns.updated_at[rows]
-        if not is_complete:
-            is_known = rows >= 0
-            names = np.where(is_known, names, decision.names)
-            decision.updated_at[~is_known] = np.nan
-        decision.names = names
-        decision.inputs = {name: plugin.explain(decision.pod, rows) for name, plugin in self._plugins.items()}
 
     def _newest(self, key: str, uid: str) -> RecordedDecision | None:
         numbers = self._of_pod.get(key)

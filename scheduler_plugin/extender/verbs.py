@@ -21,7 +21,6 @@ from scheduler_plugin.extender.wire_types import (
     ExtenderPreemptionArgs,
     ExtenderPreemptionResult,
     HostPriority,
-    RequestedPod,
 )
 from scheduler_plugin.framework.interface import ReasonCodes, SchedulingCycle, combined, without_victims
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
@@ -76,7 +75,7 @@ class Extender:
         codes = self._cycle.filter(pod, rows, now)
         texts = self._cycle.reasons if codes is None else self._cycle.reason_texts(pod)
         self._filtered = pod.uid
-        self._records.began(pod, rows, names, codes, now, reasons=texts)
+        self._records.began(pod, rows, codes, now, texts)
         self._counts.count(codes)
         passing = names if codes is None else [name for name, code in zip(names, codes, strict=True) if code == 0]
         if passing:
@@ -95,7 +94,7 @@ class Extender:
         rows = self._cluster.vectors.find(names)
         pod = self._begin(args.pod)
         if self._filtered != pod.uid:  # kube-scheduler does not call filter
-            self._records.began(pod, rows, names, None, now)
+            self._records.began(pod, rows, None, now, ())
         self._filtered = ""
         names = [name for name, row in zip(names, rows, strict=True) if row >= 0]
         rows = rows[rows >= 0]
@@ -130,17 +129,16 @@ class Extender:
         """Follow a pod that the watch shows on its node."""
         self._cluster.pod_changed(pod, now)
         self._waits.end(pod.metadata.uid)
-        key, uid, node = pod_info.key(pod), pod.metadata.uid, pod.spec.node_name
-        if node and self._records.awaits_node(key, uid):
-            self._records.bound(key, uid, node, self._cluster.vectors.rows.get(node))
+        if pod.spec.node_name:
+            self._records.bound(pod_info.key(pod), pod.metadata.uid, pod.spec.node_name)
 
-    def _begin(self, pod: RequestedPod) -> PodInfo:
+    def _begin(self, pod: pods.Pod) -> PodInfo:
         """Return the facts of a pod, with its wait where that is over; it counts no more by an earlier attempt."""
         info = pod_info.read(pod, self._estimator_args)
         self._cluster.stop_assuming(info.key, info.uid)
         return self._waits.softened(info, self._cluster.monotonic())
 
-    def _assume(self, pod: RequestedPod, node: str, now: float) -> None:
+    def _assume(self, pod: pods.Pod, node: str, now: float) -> None:
         if self.assumed_seconds:
             self._cluster.assume_pod(pod, node, now, self.assumed_seconds)
 

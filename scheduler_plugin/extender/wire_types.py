@@ -12,22 +12,10 @@ import msgspec
 from api_types.kubernetes import pods
 
 
-class RequestedPodStatus(pods.PodStatus, rename="camel", frozen=True):
-    """Status of a pod that is scheduled, with the node for which other pods are evicted."""
-
-    nominated_node_name: str = ""
-
-
-class RequestedPod(pods.Pod, rename="camel", frozen=True):
-    """A pod that is scheduled."""
-
-    status: RequestedPodStatus = RequestedPodStatus()
-
-
 class ExtenderArgs(msgspec.Struct, rename="pascal", frozen=True):
     """Request of filter and prioritize. `nodes` holds whole nodes; sent if `nodeCacheCapable` is false."""
 
-    pod: RequestedPod
+    pod: pods.Pod
     nodes: msgspec.Raw = msgspec.Raw(b"null")
     node_names: list[str] | None = None
 
@@ -51,7 +39,7 @@ class ExtenderPreemptionArgs(msgspec.Struct, rename="pascal", frozen=True):
     `node_name_to_victims` holds whole pods; kube-scheduler sends it if `nodeCacheCapable` is false.
     """
 
-    pod: RequestedPod
+    pod: pods.Pod
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
     node_name_to_victims: msgspec.Raw = msgspec.Raw(b"null")
 

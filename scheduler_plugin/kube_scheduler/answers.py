@@ -41,18 +41,6 @@ from scheduler_plugin.state.pod_info import AssignedPod, PodInfo
 MOST_REASONS: Final = 255
 
 
-class ScheduledPodStatus(pods.PodStatus, rename="camel", frozen=True):
-    """Status of a pod, with the node to which it is nominated."""
-
-    nominated_node_name: str = ""
-
-
-class ScheduledPod(pods.Pod, rename="camel", frozen=True):
-    """A pod as kube-scheduler has it."""
-
-    status: ScheduledPodStatus = ScheduledPodStatus()
-
-
 class UnknownPod(ValueError):
     """A question about a pod that was not shown before."""
 
@@ -137,8 +125,7 @@ class Answers:
             self._shown.add(pod_info.pod_digest(pod.metadata.namespace, pod.metadata.name))
         if pod.spec.node_name:
             if pending := self._settle(uid):
-                node = pod.spec.node_name
-                self._records.bound(pending.info.key, uid, node, self._cluster.vectors.rows.get(node))
+                self._records.bound(pending.info.key, uid, pod.spec.node_name)
             self._cluster.pod_changed(pod, now)
             return ""
         info = pod_info.read(pod, self._estimator_args)
@@ -240,7 +227,7 @@ class Answers:
         count = int(rows[-1]) + 1 if len(rows) else 0
         codes = self._cycle.filter(pod, rows, now)
         texts: Sequence[str] = self._cycle.reasons if codes is None else self._cycle.reason_texts(pod)
-        self._records.began(pod, rows, (), codes, now, reasons=texts)
+        self._records.began(pod, rows, codes, now, texts)
         self._counts.count(codes)
         passing = rows if codes is None else rows[codes == 0]
         by_plugin = self._cycle.scores_by_plugin(pod, passing, now)
@@ -288,7 +275,7 @@ class Answers:
         return 0 if codes is None else int(codes[0])
 
 
-_POD: Final[msgspec.json.Decoder[ScheduledPod]] = msgspec.json.Decoder(ScheduledPod)
+_POD: Final = msgspec.json.Decoder(pods.Pod)
 
 
 def _by_row(rows: Rows, values: np.ndarray[tuple[int], np.dtype[np.int64]] | ReasonCodes, count: int) -> Bytes:

@@ -41,6 +41,7 @@ from scheduler_plugin.state.node_columns import (
     Rows,
 )
 from scheduler_plugin.state.node_load import NodeLoad
+from scheduler_plugin.state.node_report import NodeReport
 from scheduler_plugin.state.pod_info import PodInfo
 from scheduler_plugin.state.vectors import Vector
 
@@ -72,7 +73,7 @@ def weighted_score(dominant_weight: int, weights: Ints, used: Ints, allocatable:
         return np.zeros(used.shape[1:], dtype=np.int64)
     scores = least_used_score(used, allocatable)
     dominant = scores.min(axis=0, initial=100)
-    score: Ints = (np.tensordot(weights, scores, axes=1) + dominant_weight * dominant) // total_weight
+    score: Ints = (weights @ scores + dominant_weight * dominant) // total_weight
     return score
 
 
@@ -120,6 +121,8 @@ class LoadAware(Columns, Filter):
         """Whether the report lacks a configured statistic, so that the newest usage counts in its place."""
         self.is_measured: Bools = np.zeros(0, dtype=np.bool_)
         self.expires_at: Floats = np.zeros(0, dtype=np.float64)
+        self._written: dict[int, tuple[pods.Node | None, NodeReport | None, Profiles]] = {}
+        """By row, the objects from which its limits were written."""
         self._codes: EquivalenceCache[_PodClass] = EquivalenceCache(self._class_codes, np.int16)
         self._scores: EquivalenceCache[_PodClass] = EquivalenceCache(self._compute_scores, np.int8)
         self.reasons = (
@@ -129,22 +132,42 @@ class LoadAware(Columns, Filter):
         )
 
     def write(self, entry: NodeEntry) -> None:
-        """Copy one node's limits and load into its row."""
+        """Copy one node's limits and load into its row. The pods on it change its usage alone."""
+        row, load = entry.row, entry.load
+        written = self._written.get(row)
+        if written is None or written[0] is not entry.node or written[1] is not load.report:
+            written = self._written[row] = (entry.node, load.report, self._write_limits(entry))
+        profiles = written[2]
+        reported = self._node_usage(load, load.plain())
+        filtered = scored = [reported, reported]
+        if profiles.aggregated is not None:
+            filtered = [self._node_usage(load, load.aggregated(profiles.statistic, profiles.window_nanos))] * 2
+        if any(profiles.prod):
+            filtered = [filtered[_OTHER], load.prod()]
+        if self._scored_statistic:
+            scored = [self._node_usage(load, load.aggregated(self._scored_statistic, self._scored_window_nanos))] * 2
+        if self._args.score_according_prod_usage:
+            scored = [scored[_OTHER], load.prod()]
+        self.filtered_usage[:, :, row] = filtered
+        self.scored_usage[:, :, row] = scored
+
+    def _write_limits(self, entry: NodeEntry) -> Profiles:
+        """Write what depends on the node and its report alone."""
         row, load = entry.row, entry.load
         annotations = pods.annotation_map(entry.node.metadata) if entry.node else {}
         profiles = self._limits.profiles(pods.annotation(annotations, names.ANNOTATION_USAGE_THRESHOLDS))
+        has_report = load.report is not None
         self.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in self._resources]
         self.is_measured[row] = load.report is not None and load.report.node_usage is not None
         self.expires_at[row] = self._expires_at(load)
         self.is_malformed[row] = profiles.is_malformed
-        self.lacks_window[row] = load.report is not None and not self._has_windows(load, profiles)
-        for layer in (_OTHER, _PROD):
-            limits, usage, by_statistic = self._filter_profile(load, profiles, is_prod=layer == _PROD)
-            self.limits_percent[layer, :, row] = limits
-            self.is_checked[layer, row] = load.report is not None and any(limits)
-            self.filtered_usage[layer, :, row] = usage
-            self.by_statistic[layer, row] = by_statistic
-            self.scored_usage[layer, :, row] = self._scored_usage(load, is_prod=layer == _PROD)
+        self.lacks_window[row] = has_report and not self._has_windows(load, profiles)
+        limits = profiles.plain if profiles.aggregated is None else profiles.aggregated
+        for layer, applied in ((_OTHER, limits), (_PROD, profiles.prod if any(profiles.prod) else limits)):
+            self.limits_percent[layer, :, row] = applied
+            self.is_checked[layer, row] = has_report and any(applied)
+            self.by_statistic[layer, row] = applied is profiles.aggregated
+        return profiles
 
     def problems(self, rows: Rows) -> Mapping[str, int]:
         """Return the number of nodes by problem: what is ignored there, or missing."""
@@ -161,22 +184,6 @@ class LoadAware(Columns, Filter):
             statistics.append((self._scored_statistic, self._scored_window_nanos))
         reported = load.report.aggregated if load.report else ()
         return all(statistic in reported for statistic in statistics)
-
-    def _scored_usage(self, load: NodeLoad, *, is_prod: bool) -> Vector:
-        if is_prod and self._args.score_according_prod_usage:
-            return load.prod()
-        if self._scored_statistic:
-            return self._node_usage(load, load.aggregated(self._scored_statistic, self._scored_window_nanos))
-        return self._node_usage(load, load.plain())
-
-    def _filter_profile(self, load: NodeLoad, profiles: Profiles, *, is_prod: bool) -> tuple[Vector, Vector, bool]:
-        """Return the profile that applies to a pod: its limits, the compared usage, and whether that is a statistic."""
-        if is_prod and any(profiles.prod):
-            return profiles.prod, load.prod(), False
-        if profiles.aggregated is not None:
-            statistic = load.aggregated(profiles.statistic, profiles.window_nanos)
-            return profiles.aggregated, self._node_usage(load, statistic), True
-        return profiles.plain, self._node_usage(load, load.plain()), False
 
     def _node_usage(self, load: NodeLoad, reported: Vector) -> Vector:
         source = self._args.usage_source

@@ -32,7 +32,7 @@ def decided(parts, bound_to="", nodes=NODES, pod=POD):
     parts.extender.filter(request(pod, nodes), NOW + 12)
     parts.extender.prioritize(request(pod, nodes), NOW + 12)
     if bound_to:
-        parts.records.bound("default/web", "uid-web", bound_to, parts.vectors.rows[bound_to])
+        parts.records.bound("default/web", "uid-web", bound_to)
     plugins = parts.cycle.rejecting_plugins
     found = explanation.page("default/web", parts.records.decisions("default/web"), plugins, parts.resources)
     json.dumps(found, allow_nan=False)
