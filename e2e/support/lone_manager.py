@@ -16,8 +16,6 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import yaml
-
 from e2e.support import chart_rendering, waiting
 from e2e.support.host_components import CRD_FILE
 from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
@@ -32,18 +30,6 @@ MANAGER: Final = "koord-manager"
 MID: Final = (MID_CPU, MID_MEMORY)
 ANNOTATION: Final = "koordinator.sh/mid-eviction"
 CORES, GIB = 10, 2**30
-_RBAC, _ADMISSION = "/apis/rbac.authorization.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1"
-_PATHS: Final = {
-    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
-    "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
-    "ClusterRole": f"{_RBAC}/clusterroles",
-    "ClusterRoleBinding": f"{_RBAC}/clusterrolebindings",
-    "Role": f"{_RBAC}/namespaces/{{namespace}}/roles",
-    "RoleBinding": f"{_RBAC}/namespaces/{{namespace}}/rolebindings",
-    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "ValidatingAdmissionPolicy": f"{_ADMISSION}/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": f"{_ADMISSION}/validatingadmissionpolicybindings",
-}
 _CONFIG: Final = f"/api/v1/namespaces/{SUITE_NAMESPACE}/configmaps"
 
 
@@ -65,17 +51,12 @@ class LoneManager:
 
     def create(self, *documents: Mapping[str, Any]) -> None:
         """Create rendered objects. A control plane alone runs no Job: those are left out."""
-        for document in documents:
-            if document["kind"] == "Job":
-                continue
-            namespace = document["metadata"].get("namespace", "")
-            self.api.send("POST", _PATHS[document["kind"]].format(namespace=namespace), document)
+        chart_rendering.apply(self.api, *(document for document in documents if document["kind"] != "Job"))
 
     def delete(self, *documents: Mapping[str, Any]) -> None:
         """Delete rendered objects."""
         for document in documents:
-            path = _PATHS[document["kind"]].format(namespace=document["metadata"].get("namespace", ""))
-            self.api.send("DELETE", f"{path}/{document['metadata']['name']}")
+            self.api.send("DELETE", chart_rendering.path(document))
 
     def right_to_evict(self, *namespaces: str) -> list[dict[str, Any]]:
         """Return what the chart renders for `manager.eviction.namespaces`."""
@@ -99,30 +80,17 @@ class LoneManager:
         """Kill a manager: it releases no Lease."""
         self.plane.process(name).process.kill()
 
-    def _token(self, account: str = MANAGER, namespace: str = SUITE_NAMESPACE) -> str:
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-        return str(self.api.send("POST", path, {"spec": {}})["status"]["token"])
-
     def kubeconfig(self, account: str = MANAGER, namespace: str = SUITE_NAMESPACE) -> str:
         """Write a kubeconfig with a token of a service account; return the file."""
-        authority = str(self.plane.places.certificates / "ca.crt")
-        server = f"https://127.0.0.1:{self.plane.places.addresses.apiserver_port}"
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": authority}}],
-            "users": [{"name": "u", "user": {"token": self._token(account, namespace)}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": SUITE_NAMESPACE}}],
-            "current-context": "x",
-        }
-        file = self.plane.places.state / f"{account}.kubeconfig"
-        file.write_text(yaml.safe_dump(document))
-        return str(file)
+        return str(self.plane.account_kubeconfig(account, namespace))
 
     def send_as_manager(self, path: str, body: Mapping[str, Any]) -> int:
         """Post with the token of the manager; return the status of the answer."""
         trust = ssl.create_default_context(cafile=str(self.plane.places.certificates / "ca.crt"))
-        headers = {"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"}
+        headers = {
+            "Authorization": f"Bearer {self.plane.token(MANAGER, SUITE_NAMESPACE)}",
+            "Content-Type": "application/json",
+        }
         url = f"https://127.0.0.1:{self.plane.places.addresses.apiserver_port}{path}"
         request = urllib.request.Request(url, json.dumps(body).encode(), headers)
         try:

@@ -1,7 +1,7 @@
 """The real kube-scheduler and the scheduler plugin over a control plane of their own; nodes are plain objects.
 
 There is no kubelet and no controller: usage is what a case writes into NodeMetrics, nothing changes by itself, and an
-evicted pod is gone at once. Both programs run with what the chart renders.
+evicted pod is gone at once. Both programs run with what the chart renders, also with its service account and roles.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime as dt
+import json
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane, Running
 
 SCHEDULER: Final = "koord-scheduler"
+ACCOUNT: Final = "koord-scheduler"
+"""Name of the service account of both programs."""
 PLUGIN: Final = "scheduler-plugin"
 """Name of the process."""
 ELECTED: Final = (
@@ -63,7 +66,10 @@ class LoneScheduler:
         """Arguments of LoadAwareScheduling by further profile."""
         self.socket = plane.places.state / f"plugin{replica}.sock"
         self.api: Connection = plane.connect()
-        self._values = values
+        self.values = values
+        """`scheduler`'s values of the chart; a program that starts reads them."""
+        chart_rendering.apply(self.api, *self._render("scheduler/rbac", "scheduler/plugin-role"))
+        self._kubeconfig = plane.account_kubeconfig(ACCOUNT, SUITE_NAMESPACE)
         self.extender_port, self.http_port = ports.free_ports(2)
         self._sidecar = f"--plugin-socket={self.socket}" if self._inside else f"--extender-port={self.extender_port}"
 
@@ -80,7 +86,7 @@ class LoneScheduler:
         policies.write_text(self._configuration(self._rendered()["scheduler-plugin.yaml"]))
         self.plane.start_python(
             self.plugin,
-            *("-m", "scheduler_plugin", "run", f"--config={policies}", f"--kubeconfig={self.plane.kubeconfig}"),
+            *("-m", "scheduler_plugin", "run", f"--config={policies}", f"--kubeconfig={self._kubeconfig}"),
             *("--http-address=127.0.0.1", f"--http-port={self.http_port}", "--debug-port=0"),
             *(flags or (self._sidecar,)),
             OPENBLAS_NUM_THREADS="1",
@@ -92,7 +98,7 @@ class LoneScheduler:
     def start_kube_scheduler(self, *, url: str = "", tls: Mapping[str, str] | None = None) -> None:
         """Start kube-scheduler; in mode extender it calls the sidecar's address, or another one."""
         document = yaml.safe_load(self._rendered()["kube-scheduler.yaml"])
-        document["clientConnection"]["kubeconfig"] = str(self.plane.kubeconfig)
+        document["clientConnection"]["kubeconfig"] = str(self._kubeconfig)
         document["leaderElection"] = {"leaderElect": False}
         if self._inside:
             (plugin,) = document["profiles"][0]["pluginConfig"]
@@ -148,8 +154,11 @@ class LoneScheduler:
         return yaml.safe_dump({**kind, "profiles": profiles})
 
     def _rendered(self) -> dict[str, str]:
-        (config,) = chart_rendering.rendered(self.plane.binaries, {"scheduler": self._values}, "scheduler/config")
+        (config,) = self._render("scheduler/config")
         return dict(config["data"])
+
+    def _render(self, *templates: str) -> list[dict[str, Any]]:
+        return chart_rendering.rendered(self.plane.binaries, {"scheduler": self.values}, *templates)
 
     # nodes
 
@@ -210,6 +219,16 @@ class LoneScheduler:
             "prodReclaimableMetric": {"resource": {"resources": {"cpu": str(cores), "memory": "64Gi"}}},
         }
         self.api.send("PATCH", f"{NODE_METRICS}/{node}/status", {"status": status}, content=MERGE_PATCH)
+
+    def configure(self, document: Mapping[str, Any]) -> None:
+        """Write the configuration that the manager last accepted."""
+        last_good = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "koord-manager-last-good-config", "namespace": SUITE_NAMESPACE},
+            "data": {"colocation-config": json.dumps(document)},
+        }
+        chart_rendering.apply(self.api, last_good)
 
     # pods
 

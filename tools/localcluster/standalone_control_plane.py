@@ -66,6 +66,28 @@ class ControlPlane(NamedTuple):
         """Return a connection with the administrator's rights, for one thread."""
         return apiserver_requests.Connection(self.places.addresses.apiserver_port, self.places.certificates)
 
+    def token(self, account: str, namespace: str) -> str:
+        """Return a new token of a service account."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        with contextlib.closing(self.connect()) as api:
+            return str(api.send("POST", path, {"spec": {}})["status"]["token"])
+
+    def account_kubeconfig(self, account: str, namespace: str) -> pathlib.Path:
+        """Write a kubeconfig with a token of a service account; return the file."""
+        authority = str(self.places.certificates / "ca.crt")
+        server = f"https://127.0.0.1:{self.places.addresses.apiserver_port}"
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": authority}}],
+            "users": [{"name": "u", "user": {"token": self.token(account, namespace)}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": namespace}}],
+            "current-context": "x",
+        }
+        file = self.places.state / f"{account}.kubeconfig"
+        file.write_text(yaml.safe_dump(document))
+        return file
+
     def start(self, name: str, *argv: object, **environment: str) -> Running:
         """Start any program; it ends with the control plane, or by `stop`."""
         words = [str(word) for word in argv]
