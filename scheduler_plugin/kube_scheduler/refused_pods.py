@@ -89,9 +89,9 @@ class RefusedPods:
         self._next = 0
         self._seen_version, self._full_round_at = 0, -math.inf
         self._everywhere: tuple[object, ...] = ()
-        """What rejects or passes on every node at once, when the last round began."""
-        self._seen: tuple[int, int, int] | None = None
-        """Versions of the nodes and of the quotas, and number of refusals, when the last round began."""
+        """What `_counts_everywhere` returned when pods were last compared."""
+        self._seen: tuple[object, ...] = ()
+        """Version of the nodes, what counts everywhere, and number of refusals, when the last round began."""
         self._round_at = 0.0
         self._left_to_compare = 0
         """Pods that no round has compared since the last change."""
@@ -121,8 +121,7 @@ class RefusedPods:
 
     def _due(self, rows: Rows, monotonic: float) -> Collection[_RefusedPod]:
         """Return the pods to compare: those with a named row that has changed, or all."""
-        vectors = self._vectors
-        everywhere = (vectors.mid_quotas.version, vectors.mid_quotas.is_known, vectors.frozen, vectors.blindness)
+        vectors, everywhere = self._vectors, self._counts_everywhere()
         is_full = everywhere != self._everywhere or monotonic - self._full_round_at >= _FULL_ROUND_SECONDS
         changed = RowSet(rows[vectors.changed_at[rows] > self._seen_version])
         if is_full:
@@ -131,6 +130,11 @@ class RefusedPods:
             refused.is_due = refused.is_due or is_full or refused.named.meets(changed)
         self._seen_version = vectors.version
         return [refused for refused in self._pods.values() if refused.is_due]
+
+    def _counts_everywhere(self) -> tuple[object, ...]:
+        """Return what rejects or passes on every node at once."""
+        vectors = self._vectors
+        return vectors.mid_quotas.version, vectors.mid_quotas.is_known, vectors.frozen, vectors.blindness
 
     def _ordered(self, pods: Collection[_RefusedPod]) -> list[_RefusedPod]:
         """Return pods by priority, and those of one priority by turns of their namespaces.
@@ -164,9 +168,10 @@ class RefusedPods:
     def begins_round(self, monotonic: float) -> bool:
         """Return whether a round is due, which counts as begun then.
 
-        It is due when a node or a pod has changed, until every pod was compared since; and when time has passed.
+        It is due when a node, a pod, a quota or midEmergency has changed, until every pod was compared since; and when
+        time has passed.
         """
-        state = (self._vectors.version, self._vectors.mid_quotas.version, self.refusals)
+        state = (self._vectors.version, self.refusals, self._counts_everywhere())
         if state != self._seen or monotonic - self._round_at >= _FULL_ROUND_SECONDS:
             self._left_to_compare = len(self._pods)
         elif self._left_to_compare <= 0:

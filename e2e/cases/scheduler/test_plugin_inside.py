@@ -137,6 +137,36 @@ def test_a_mid_pod_waits_for_what_the_newest_report_offers(lone: LoneScheduler) 
     assert lone.nodes_of("mid") == ["n1"]
 
 
+def test_a_changed_configuration_wakes_refused_pods(lone: LoneScheduler) -> None:
+    """Of the manager while Python runs, and its own at its restart, at which Mid pods wait."""
+    offer_mid(lone, "n1", cores=12)
+    lone.configure({"enable": True, "midEmergency": "freeze"})
+    time.sleep(1)  # until Python knows
+    lone.api.send("POST", PODS, lone_scheduler.mid_pod("frozen", cores=1))
+    assert "midEmergency" in refusal(lone, "frozen")
+    attempts, before = lone.attempts(), time.time()
+    lone.configure({"enable": True})
+    waited = lone.wait_bound("frozen") - before
+    print(f"bound {waited:.3f} s after the freeze ended")
+    assert waited <= WITHIN_SECONDS
+    assert lone.attempts() == attempts + 1
+
+    lone.report("n1", HOT_PERCENT)
+    time.sleep(1)
+    lone.api.send("POST", PODS, lone_scheduler.mid_pod("hot", cores=1))
+    assert "cpu usage exceed threshold" in refusal(lone, "hot")
+    lone.plane.stop(PLUGIN)
+    values = lone.values
+    lone.values = {"plugin": {"pluginArgs": {"LoadAwareScheduling": {"usageThresholds": {"cpu": 99}}}}}
+    try:
+        lone.start_plugin()
+        lone.wait_bound("hot")
+    finally:
+        lone.plane.stop(PLUGIN)
+        lone.values = values
+        lone.start_plugin()
+
+
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_without_python_only_mid_pods_wait(lone: LoneScheduler, how: str) -> None:
     offer_mid(lone, "n1", cores=12)

@@ -145,3 +145,15 @@ def test_pods_beyond_a_quota_are_woken_as_far_as_what_leaves_it_goes():
         scene.parts.cluster.pod_deleted("shop", name)
     assert scene.woken() == ["shop/m0", "shop/m1"]
     assert scene.woken() == []
+
+
+def test_a_round_begins_at_once_when_the_end_of_mid_emergency_frees_all_nodes():
+    scene = Scene(a=10)
+    scene.parts.vectors.frozen = True
+    scene.ask("mid", requests={"kubernetes.io/mid-cpu": "2000"}, priority=7000)
+    assert scene.parts.refused.begins_round(1000.0)
+    assert scene.woken() == []
+    assert not scene.parts.refused.begins_round(1000.1)
+    scene.parts.vectors.frozen = False
+    assert scene.parts.refused.begins_round(1000.2)
+    assert scene.woken() == ["mid"]
