@@ -17,11 +17,14 @@ from scheduler_plugin.app import extender_app
 from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import server as extender_server
+from scheduler_plugin.kube_scheduler import frames
+from scheduler_plugin.kube_scheduler.frames import Kind
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import blindness
 from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
-from tests.fakes import apiserver, certificates
+from tests.fakes import apiserver, certificates, cluster
 from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.kube_scheduler.test_server import HELLO, SYNCED, Peer, about, pod
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 
@@ -215,6 +218,49 @@ async def test_a_node_with_an_expired_report_passes_only_while_the_watch_of_repo
             while (await post(port, "filter", arguments))["NodeNames"] != ["n1"]:
                 await asyncio.sleep(0.01)
         assert "caches are synced; nodes with expired reports pass: " in await get(http_port, "/readyz")
+
+
+def mid_pod(name, namespace):
+    requests = {"kubernetes.io/mid-cpu": "1000", "kubernetes.io/mid-memory": "1Gi"}
+    return pod(name, namespace=namespace, priority=7500, requests=requests)
+
+
+async def test_the_plugin_holds_quotas_and_a_freeze_without_any_report(tmp_path):
+    frozen = {"data": {"colocation-config": '{"enable": true, "midEmergency": "freeze"}'}}
+    last_good = {"metadata": {"name": "koord-manager-last-good-config"}}
+    quota = {"koordinator.sh/mid-quota": '{"cpu": "1"}'}
+    async with cluster.running() as api:
+        api.refuse["GET", "nodemetrics"] = cluster.Refusal(403, "Forbidden")
+        mid = {"kubernetes.io/mid-cpu": "8000", "kubernetes.io/mid-memory": "8Gi"}
+        api.add("nodes", wire(factories.node("n1", **mid)))
+        api.add("namespaces", {"metadata": {"name": "team", "annotations": quota}})
+        socket = tmp_path / "plugin.sock"
+        settings = {"plugin_socket": str(socket), "manager_namespace": "koordinator-system"}
+        async with started(api, tmp_path, **settings), asyncio.timeout(20):
+            peer = Peer(*await asyncio.open_unix_connection(str(socket)))
+
+            async def refusal(name):
+                """Return the code of the node; 0 passes."""
+                peer.send(about(Kind.ASK, f"uid-{name}"))
+                codes = frames.read_answer((await peer.next(Kind.ANSWER)).payload).codes
+                return 0 if codes is None else int(codes[0])
+
+            peer.send(HELLO, pod("web"), mid_pod("first", "team"), mid_pod("second", "team"))
+            peer.send(mid_pod("free", "other"), SYNCED)
+            while (await peer.next(Kind.READY)).payload != b"\1":
+                pass
+            assert [await refusal(name) for name in ("web", "first", "free")] == [0, 0, 0]
+            peer.send(about(Kind.RESERVE, "uid-first", "n1"))
+            beyond_quota = await refusal("second")
+            assert beyond_quota
+            assert await refusal("free") == 0
+
+            api.add("configmaps", last_good | frozen, "koordinator-system")
+            while not (code := await refusal("free")):
+                await asyncio.sleep(0.01)
+            assert code != beyond_quota
+            assert await refusal("web") == 0
+            await peer.end()
 
 
 async def test_watch_events_change_the_state(server, tmp_path):
