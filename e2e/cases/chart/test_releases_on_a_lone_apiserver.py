@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -163,6 +164,24 @@ def test_a_rollback_restores_the_objects_and_the_document_and_leaves_node_and_po
     left = api.send("GET", "/api/v1/namespaces/default/pods/mid")
     assert left["metadata"]["uid"] == made["metadata"]["uid"]
     assert "deletionTimestamp" not in left["metadata"]
+
+
+@pytest.mark.long
+def test_an_upgrade_with_keys_of_an_older_release_is_refused_with_the_new_ones(run: Command, tmp_path: Path) -> None:
+    older = yaml.safe_load((CHART / "values.yaml").read_text())
+    older["scheduler"] |= {"enabled": True, "queue": {"maxBackoffSeconds": 3}}
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": RELEASE, "version": "0.0.1"}))
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(older))
+    old_keys = ("--set=scheduler.enabled=false", "--set=scheduler.queue.maxBackoffSeconds=9")
+    run("helm", "install", RELEASE, str(tmp_path), *HERE, *VALUES, "--create-namespace", *old_keys)
+    upgrade = ("helm", "upgrade", RELEASE, str(CHART), *HERE)
+    assert "remove scheduler.enabled (false) and set scheduler.mode to none" in run(*upgrade, fails=True)
+    mode = ("--set=scheduler.enabled=null", "--set=scheduler.mode=none")
+    assert "use --reset-then-reuse-values" in run(*upgrade, "--reuse-values", *mode, fails=True)
+    again = (*upgrade, "--reset-then-reuse-values", *mode)
+    assert "scheduler.queue is gone" in run(*again, fails=True)
+    run(*again, "--set=scheduler.queue=null")
+    run("kubectl", "get", "deployment", "koord-scheduler", *HERE, fails=True)
 
 
 @pytest.mark.long
