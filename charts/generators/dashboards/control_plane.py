@@ -75,11 +75,18 @@ PANELS: Final = (
         8,
     ),
     Panel(
+        "Attempts without an answer",
+        "Pods that kube-scheduler placed without the scheduler plugin (passed), or held back (held).",
+        PER_SECOND,
+        {"{{result}}": "sum by (result) (rate(koord_suite_unasked_pods_total[$__rate_interval]))"},
+        6,
+    ),
+    Panel(
         "Bound pods by the extender's score of the node",
         "best: the highest score; other: kube-scheduler's own scores had more weight.",
         PER_SECOND,
         {"{{choice}}": "sum by (choice) (rate(koord_scheduler_plugin_bound_pods_total[$__rate_interval]))"},
-        8,
+        6,
     ),
     Panel(
         "Rejected nodes",
@@ -90,7 +97,7 @@ PANELS: Final = (
                 "topk(8, sum by (plugin, reason) (rate(koord_scheduler_plugin_rejected_nodes_total[$__rate_interval])))"
             )
         },
-        8,
+        6,
     ),
     Panel(
         "Pods that need attention",
@@ -100,7 +107,7 @@ PANELS: Final = (
             "refused pods": "max(koord_scheduler_plugin_refused_pods)",
             "expired nodes pass": "max(koord_scheduler_plugin_expired_nodes_pass)",
         },
-        8,
+        6,
     ),
     Panel(
         "Nodes by the age of their report",

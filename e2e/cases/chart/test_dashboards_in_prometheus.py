@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 JOBS = {"manager-1": "koord-manager-1", "manager-2": "koord-manager-2", "koordlet": "koordlet"}
 JOBS["scheduler-plugin"] = "koord-scheduler"
+KUBE_SCHEDULER = "kube-scheduler"
 WITHIN_SECONDS = 240.0
 WITHOUT_SERIES = {
     "koord-fleet.json: Forecasts that usage exceeded, by predictor": "the first forecast ends after an hour or more",
@@ -47,7 +48,9 @@ def stage() -> Iterator[Stage]:
 @pytest.fixture(scope="module")
 def prometheus(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     running = Prometheus(Path(tmp_path_factory.mktemp("prometheus")))
-    running.start({job: stage.parts[part].port for part, job in JOBS.items()}, "this-machine", node=NODE)
+    ports = {job: stage.parts[part].port for part, job in JOBS.items()}
+    ports[KUBE_SCHEDULER] = stage.plane.places.addresses.scheduler_port
+    running.start(ports, "this-machine", node=NODE, over_tls=[KUBE_SCHEDULER])
     yield running
     running.stop()
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +88,16 @@ class Prometheus(Child):
         self._folder = folder
 
     def start(
-        self, targets: Mapping[str, int], instance: str, rules: Sequence[Path] = (), node: str | None = None
+        self,
+        targets: Mapping[str, int],
+        instance: str,
+        rules: Sequence[Path] = (),
+        node: str | None = None,
+        over_tls: Collection[str] = (),
     ) -> None:
         """Scrape these ports every second, by job; every series gets `instance`, as relabelling would give it.
 
+        The jobs `over_tls` have a certificate of their own making.
         With `node` a series gets that label too, and keeps a label that it has, as by the PodMonitors of the chart.
         """
         labels = {"instance": instance, **({"node": node} if node else {})}
@@ -99,6 +105,8 @@ class Prometheus(Child):
             {
                 "job_name": job,
                 "honor_labels": node is not None,
+                "scheme": "https" if job in over_tls else "http",
+                "tls_config": {"insecure_skip_verify": True},
                 "static_configs": [{"targets": [f"127.0.0.1:{port}"], "labels": labels}],
             }
             for job, port in targets.items()
