@@ -11,7 +11,7 @@ spread, volumes or images. Sampling is the default: in a large cluster only some
 A pod that no node accepted
 
     waits for     a departure of a pod, where requests do not fit; any pod that starts or leaves, where an extender
-                  rejected a node; a change of the pod itself, like the annotation by which the extender wakes it
+                  rejected a node; the scheduler plugin, which wakes it
     or for        300 s, checked every 30 s
     then waits    until its backoff is over: initial * 2 ** (attempts - 1) seconds after the attempt, bounded
 
