@@ -18,6 +18,7 @@ from api_types.node_metric.workloads import (
     MOST_HISTORY,
     MOST_WORKLOADS,
     AddedWorkload,
+    ColdPod,
     ReportedScores,
     ScorePrior,
     WorkloadHistory,
@@ -341,6 +342,8 @@ class NodeMetricStatus(WireModel):
     """Extension: what the warm pods added until `workloadsTime`, by controller, the largest weight first."""
     workloads_time: Timestamp | None = None
     """Extension: time of the hourly statement in `workloads`."""
+    cold_pods: Annotated[list[ColdPod] | None, pydantic.Field(max_length=MOST_HISTORY)] = None
+    """Extension: pods for which `spec.workloadHistory` may help, the youngest first; absent without any."""
     scores: ReportedScores | None = None
     """Extension: scores of the calibrated forecasts of this node, once an hour."""
     conditions: list[NodeMetricCondition] | None = None

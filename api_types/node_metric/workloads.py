@@ -33,7 +33,7 @@ class WorkloadUsage(WireModel):
     start_peak: Number = 0.0
     """Largest usage of a pod in its first 10 minutes."""
     request: Number
-    """Largest request that a pod had while this was learned."""
+    """Request of a pod, of the newest statement."""
 
 
 class WorkloadMemory(WorkloadUsage):
@@ -76,8 +76,8 @@ class AddedMemory(AddedUsage):
     """Largest rise of one pod within one horizon."""
 
 
-class AddedWorkload(WireModel):
-    """What the warm pods of one controller on this node used since the last statement."""
+class Workload(WireModel):
+    """A controller of pods, of a StatefulSet one pod of it."""
 
     namespace: str
     kind: str
@@ -86,6 +86,18 @@ class AddedWorkload(WireModel):
     """UID of that controller."""
     ordinal: Annotated[int | None, pydantic.Field(ge=0)] = None
     """Number of the pod in its StatefulSet; absent for other kinds."""
+
+
+class ColdPod(Workload):
+    """A Prod pod with too little history of its own, borrowed ones among them, and its controller."""
+
+    pod: Annotated[str, pydantic.Field(max_length=16)]
+    """Name of the pod in `spec.workloadHistory`."""
+
+
+class AddedWorkload(Workload):
+    """What the warm pods of one controller on this node used since the last statement."""
+
     pod_hours: Number
     """Recorded hours since the last statement, of all pods together."""
     cpu: AddedUsage
