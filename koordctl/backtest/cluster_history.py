@@ -18,7 +18,7 @@ import numpy as np
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from component_base.prometheus import label_values, selector
 from koordctl.backtest import node_history
-from koordctl.backtest.node_history import BoundPod, NodeHistory, SeriesStay
+from koordctl.backtest.node_history import BoundPod, NodeHistory, SeriesStay, Workload
 from koordctl.backtest.prometheus import Prometheus, StepSeries, TimeRange
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.histogram_bank import FloatArray
@@ -59,6 +59,8 @@ class NodeDay:
     """UID -> resource -> sum over the containers."""
     capacity: Mapping[str, float]
     allocatable: Mapping[str, float]
+    workloads: Mapping[str, Workload] = field(default_factory=dict)
+    """Namespace and name of a pod, joined -> what controls it."""
 
 
 @dataclass(eq=False)
@@ -87,6 +89,7 @@ def join_days(
     requests: dict[str, dict[str, float]] = {}
     capacity: dict[str, float] = {}
     allocatable: dict[str, float] = {}
+    workloads: dict[str, Workload] = {}
     for day in days:
         at = (day.time_range.start - time_range.start) // step_seconds
         begin, end = max(at, 0), min(at + day.time_range.steps, steps)
@@ -100,13 +103,14 @@ def join_days(
                 largest[name] = max(largest.get(name, 0.0), value)
         capacity |= day.capacity
         allocatable |= day.allocatable
+        workloads |= day.workloads
     stays = sorted(_stays(parts, step_seconds), key=lambda stay: (stay.start, stay.labels))
     pods, usage = _packed(stays, steps)
     is_measured = all(np.isfinite(values).any() for values in whole.values())
     return NodeHistory(
         node,
         step_seconds,
-        [_bound(stay.labels, requests, classes) for stay in stays],
+        [_bound(stay.labels, requests, classes, workloads) for stay in stays],
         pods,
         usage,
         {resource: _filled(values, step_seconds) for resource, values in whole.items()} if is_measured else None,
@@ -178,7 +182,10 @@ def _packed(stays: Sequence[_MeasuredStay], steps: int) -> tuple[list[SeriesStay
 
 
 def _bound(
-    labels: PodLabels, requests: Mapping[str, Mapping[str, float]], classes: Mapping[str, PriorityClass]
+    labels: PodLabels,
+    requests: Mapping[str, Mapping[str, float]],
+    classes: Mapping[str, PriorityClass],
+    workloads: Mapping[str, Workload],
 ) -> BoundPod:
     requested = requests.get(labels.uid) or requests.get("/".join(labels.name), {})
     return BoundPod(
@@ -188,6 +195,7 @@ def _bound(
         memory_request_bytes=round(requested.get("memory", 0.0)),
         mid_cpu_request_millis=round(requested.get("kubernetes_io_mid_cpu", 0.0)),
         mid_memory_request_bytes=round(requested.get("kubernetes_io_mid_memory", 0.0)),
+        workload=workloads.get("/".join(labels.name)),
     )
 
 
@@ -211,10 +219,16 @@ METRICS: Final[Mapping[str, str]] = {
     "requests": "kube_pod_container_resource_requests",
     "capacity": "kube_node_status_capacity",
     "allocatable": "kube_node_status_allocatable",
+    "pod-owners": "kube_pod_owner",
+    "replicaset-owners": "kube_replicaset_owner",
+    "job-owners": "kube_job_owner",
 }
 _SOURCES: Final[Mapping[str, str]] = {"cpu": "cAdvisor of the kubelets", "memory": "cAdvisor of the kubelets"}
 _CONTAINERS: Final = ('container!=""', 'container!="POD"')
 _ROOT: Final = 'id="/"'
+_CONTROLLER: Final = 'owner_is_controller="true"'
+_PARENTS: Final = (("ReplicaSet", "replicaset-owners", "replicaset"), ("Job", "job-owners", "job_name"))
+"""Controllers that have one above them, its metric, and the label of the controller in it."""
 
 
 class NoSeries(Exception):
@@ -284,7 +298,13 @@ def read_day(server: Prometheus, names: Names, node: str, time_range: TimeRange)
         requests=_requests(server, names, node_matcher, time_range),
         capacity=statuses[names.metrics["capacity"]],
         allocatable=statuses[names.metrics["allocatable"]],
+        workloads=_workloads(server, names, node_matcher, time_range),
     )
+
+
+def has_owners(server: Prometheus, names: Names, time_range: TimeRange) -> bool:
+    """Return whether the owners of pods are recorded."""
+    return server.exists(names.select("pod-owners", _CONTROLLER), time_range)
 
 
 def _by_pod(server: Prometheus, selector: str, time_range: TimeRange, rate_seconds: int = 0) -> list[StepSeries]:
@@ -303,6 +323,38 @@ def _requests(
         if np.isfinite(value):
             requests.setdefault(_labels(labels).uid, {})[labels.get("resource", "")] = value
     return requests
+
+
+def _workloads(server: Prometheus, names: Names, node_matcher: str, time_range: TimeRange) -> dict[str, Workload]:
+    """Return what controls each pod of a node, by namespace and name."""
+    window = _window(time_range)
+    here = f"last_over_time({names.select('pods', node_matcher)}{window})"
+    workloads: dict[str, Workload] = {}
+    for labels, _ in server.instant(
+        f"max by (namespace, pod, owner_kind, owner_name) (last_over_time({names.select('pod-owners', _CONTROLLER)}"
+        f"{window})) and on (namespace, pod) {here}",
+        time_range.end,
+    ):
+        name, kind = _name(labels), labels.get("owner_kind", "")
+        ordinal = name.pod.rpartition("-")[2] if kind == "StatefulSet" else ""
+        workloads["/".join(name)] = Workload(
+            name.namespace, kind, labels.get("owner_name", ""), int(ordinal) if ordinal.isdigit() else None
+        )
+    for kind, metric, label in _PARENTS:
+        members = sorted({workload.name for workload in workloads.values() if workload.kind == kind})
+        if not members:
+            continue
+        matcher = f"{label}=~{json.dumps('|'.join(map(re.escape, members)))}"
+        series = names.select(metric, _CONTROLLER, matcher)
+        query = f"max by (namespace, {label}, owner_kind, owner_name) (last_over_time({series}{window}))"
+        parents = {
+            Workload(labels.get("namespace", ""), kind, labels.get(label, "")): Workload(
+                labels.get("namespace", ""), labels.get("owner_kind", ""), labels.get("owner_name", "")
+            )
+            for labels, _ in server.instant(query, time_range.end)
+        }
+        workloads = {pod: parents.get(workload, workload) for pod, workload in workloads.items()}
+    return workloads
 
 
 def _status(server: Prometheus, names: Names, node_matcher: str, time_range: TimeRange) -> dict[str, dict[str, float]]:

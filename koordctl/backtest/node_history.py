@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -84,6 +84,16 @@ def _pod(has_value: np.ndarray, series: int, start: int, mean_life_steps: float,
 GIB: Final = 2**30
 
 
+class Workload(NamedTuple):
+    """The controller at the top of a pod's owners. A series has its name, no UID."""
+
+    namespace: str
+    kind: str
+    name: str
+    ordinal: int | None = None
+    """Number of the pod in its StatefulSet."""
+
+
 @dataclass(frozen=True)
 class BoundPod(ChargedPod):
     """A pod bound to a node, as a prediction reads it."""
@@ -97,6 +107,8 @@ class BoundPod(ChargedPod):
     cpu_limit_millis: int | None = None
     is_admitted: bool = True
     is_terminated: bool = False
+    workload: Workload | None = None
+    """None for a pod that nothing controls, and where owners are not recorded."""
 
     def request(self, resource: Resource) -> float:
         """Return the native request in cores or bytes."""
@@ -145,14 +157,15 @@ def nodes_of_one_resource(  # noqa: PLR0917
     resource: Resource,
 ) -> NodeHistory:
     """Return a node of Prod pods with usage of one resource, (series, steps) in cores or GiB, and a constant other."""
-    limits = [requested[pod.series] for pod in pods]
     is_cpu = resource is Resource.CPU
-    bound = [
-        BoundPod(f"pod-{number}", cpu_request_millis=round(1000 * limit))
-        if is_cpu
-        else BoundPod(f"pod-{number}", memory_request_bytes=round(limit * GIB))
-        for number, limit in enumerate(limits)
-    ]
+    bound = []
+    for number, pod in enumerate(pods):
+        limit, workload = requested[pod.series], Workload(name, "Deployment", str(pod.workload))
+        bound.append(
+            BoundPod(f"pod-{number}", cpu_request_millis=round(1000 * limit), workload=workload)
+            if is_cpu
+            else BoundPod(f"pod-{number}", memory_request_bytes=round(limit * GIB), workload=workload)
+        )
     usage = {
         Resource.CPU: used if is_cpu else np.ones_like(used),
         Resource.MEMORY: np.full_like(used, GIB) if is_cpu else used * GIB,

@@ -34,7 +34,7 @@ import numpy as np
 from koordctl.backtest import churn, cluster_history, node_history, prometheus
 from koordctl.backtest.churn import Churn
 from koordctl.backtest.cluster_history import Name, Names, NodeDay, NoSeries, PodLabels
-from koordctl.backtest.node_history import NodeHistory
+from koordctl.backtest.node_history import NodeHistory, Workload
 from koordctl.backtest.prometheus import Prometheus, RangeDay, Server, TimeRange
 from koordlet.samples import RESOURCES, Resource
 
@@ -122,7 +122,7 @@ def _evenly(path: Path, times: np.ndarray) -> tuple[int, np.ndarray]:
     return round(step), positions.astype(int)
 
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _PART: Final = ".part"
 _OLD_SECONDS: Final = 3600
 _DAMAGED: Final = (EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
@@ -138,6 +138,7 @@ class _Meta(msgspec.Struct):
     requests: dict[str, dict[str, float]]
     capacity: dict[str, float]
     allocatable: dict[str, float]
+    workloads: dict[str, Workload]
 
 
 def day_file(folder: Path, content: Mapping[str, Any]) -> Path:
@@ -177,6 +178,7 @@ def load_day(path: Path) -> NodeDay | None:
                 meta.requests,
                 meta.capacity,
                 meta.allocatable,
+                meta.workloads,
             )
     except (OSError, ValueError, KeyError, msgspec.DecodeError, *_DAMAGED):
         return None
@@ -193,6 +195,7 @@ def save_day(path: Path, day: NodeDay) -> None:
         {uid: dict(amounts) for uid, amounts in day.requests.items()},
         dict(day.capacity),
         dict(day.allocatable),
+        dict(day.workloads),
     )
     arrays = {"is_bound": day.is_bound, "meta": np.array(msgspec.json.encode(meta).decode())}
     arrays |= {f"usage-{resource}": values for resource, values in day.usage.items()}

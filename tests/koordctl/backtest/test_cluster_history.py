@@ -17,6 +17,7 @@ from e2e.thirdparty.prometheus.server import Prometheus
 from koordctl import __main__ as koordctl
 from koordctl.backtest import cluster_history, node_history, replay, results
 from koordctl.backtest.cluster_history import METRICS, Name, Names, NoSeries, PodLabels
+from koordctl.backtest.node_history import Workload
 from koordctl.backtest.prometheus import Prometheus as Client
 from koordctl.backtest.prometheus import Server, TimeRange
 from koordctl.backtest.results import Span, all_candidates
@@ -54,11 +55,16 @@ def generated():
                 add("kube_pod_info", at, 1, **labels, uid=f"pod-{number}", node="n1", priority_class="koord-prod")
                 add("container_memory_working_set_bytes", at, GIB, **container)
             add("container_cpu_usage_seconds_total", at, counter, **container)
+        owner = {"owner_is_controller": "true", "owner_kind": "ReplicaSet", "owner_name": f"web-{number % 2}"}
+        add("kube_pod_owner", START + pod.start * STEP, 1, **labels, **owner)
         for resource, value in (("cpu", REQUESTS[pod.series]), ("memory", GIB)):
             add(
                 "kube_pod_container_resource_requests", START + pod.start * STEP, value, **labels,
                 uid=f"pod-{number}", node="n1", container="main", resource=resource,
             )  # fmt: skip
+    owner = {"owner_is_controller": "true", "owner_kind": "Deployment", "owner_name": "web"}
+    for step in range(0, STEPS, STEPS // 4):
+        add("kube_replicaset_owner", START + step * STEP, 1, namespace="default", replicaset="web-0", **owner)
     for name in ("kube_node_status_capacity", "kube_node_status_allocatable"):
         for resource, value in (("cpu", 64), ("memory", 64 * GIB)):
             add(name, START + (STEPS - 1) * STEP, value, node="n1", resource=resource)
@@ -87,6 +93,12 @@ def read(server):
     assert cluster_history.node_names(client, names, RANGE) == ["n1"]
     client.close()
     return PrometheusSource(Server(server.url), names, RANGE, time.time(), ("n1",)).load("n1")
+
+
+def test_a_pod_belongs_to_the_controller_at_the_top_of_those_that_are_recorded(read):
+    wanted = {0: Workload("default", "Deployment", "web"), 1: Workload("default", "ReplicaSet", "web-1")}
+    for pod in read.bound:
+        assert pod.workload == wanted[int(pod.uid.removeprefix("pod-")) % 2]
 
 
 def test_usage_requests_and_stays_are_those_of_the_series(read):
@@ -310,6 +322,9 @@ def day(**more):
             ({**WEB, "uid": "u1", "resource": "cpu"}, 2), ({**JOB, "resource": "memory"}, 1024),
             ({**JOB, "resource": "cpu"}, "NaN"),
         ],
+        "owner_kind": [
+            ({"namespace": "shop", "pod": "db-1", "owner_kind": "StatefulSet", "owner_name": "db"}, 1),
+        ],
         "__name__=~": [
             ({"__name__": METRICS["capacity"], "resource": "cpu"}, 8),
             ({"__name__": METRICS["capacity"], "resource": "memory"}, "+Inf"),
@@ -332,6 +347,7 @@ def test_a_day_has_pods_usage_requests_and_capacity(proxy, client):
     np.testing.assert_array_equal(found.node_usage[Resource.MEMORY], [NAN] * 3)
     assert found.requests == {"u1": {"cpu": 2}, "shop/job": {"memory": 1024}}
     assert (found.capacity, found.allocatable) == ({"cpu": 8}, {"cpu": 7.5})
+    assert found.workloads == {"shop/db-1": Workload("shop", "StatefulSet", "db", 1)}
 
 
 def test_a_selector_and_a_label_of_nodes_are_in_every_query_of_usage(proxy, client):
@@ -340,7 +356,7 @@ def test_a_selector_and_a_label_of_nodes_are_in_every_query_of_usage(proxy, clie
         client, Names(selector="cluster='a'", node_label="instance", rate_seconds=60), "n1", ONE_DAY
     )
     queries = [each["query"] for each in proxy.queries("query_range") + proxy.queries("query")]
-    assert len(queries) == 7
+    assert len(queries) == 8
     assert all("cluster='a'" in each for each in queries)
     of_cadvisor = [each for each in queries if 'instance="n1"' in each]
     assert len(of_cadvisor) == 4
