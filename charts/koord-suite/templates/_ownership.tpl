@@ -26,6 +26,12 @@ the name of the value that leaves it to its owner. Without a cluster (helm templ
 {{- end -}}
 {{- end -}}
 {{- with $found -}}
-{{- fail (printf "objects of another helm release have the names of this one's; see docs/how-to/install.md.\n%s" (join "\n" .)) -}}
+{{- fail (printf "objects of another helm release have the names of this one's; beside Koordinator use a namespace of your own, see docs/how-to/beside-koordinator.md.\n%s" (join "\n" .)) -}}
+{{- end -}}
+{{- if and (eq $values.scheduler.name "koord-scheduler") (ne (include "koord-suite.schedulerMode" .) "none") -}}
+{{- $theirs := lookup "apps/v1" "Deployment" "koordinator-system" "koord-scheduler" -}}
+{{- if and (dig "metadata" "labels" "koord-app" "" $theirs) (dig "spec" "replicas" 0 $theirs) -}}
+{{- fail "Koordinator's koord-scheduler runs in koordinator-system, and both would bind the same pods: set its replicas to 0, scheduler.name to another name, or scheduler.mode=none; see docs/how-to/beside-koordinator.md" -}}
+{{- end -}}
 {{- end -}}
 {{- end }}

@@ -1,0 +1,97 @@
+"""Each combination of docs/how-to/beside-koordinator.md, by its values, beside the objects of Koordinator's chart."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.support import upstream_chart
+from e2e.support.installation import CHART, RELEASE
+from tools.localcluster import standalone_control_plane
+from tools.localcluster.content_cache import REPOSITORY
+from tools.localcluster.standalone_control_plane import ControlPlane
+
+PAGE = (REPOSITORY / "docs" / "how-to" / "beside-koordinator.md").read_text()
+REGISTRY = "--set=global.imageRegistry=registry.example"
+OURS = "koord-suite"
+PARTS = ["koord-manager", "koord-scheduler", "koordlet"]
+
+
+def _values(component: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values for Koordinator's chart and for ours, from the section of a component."""
+    (section,) = re.findall(rf"^## The {component}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    theirs, ours = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL))
+    return theirs, ours
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with standalone_control_plane.running() as running:
+        yield running
+
+
+def _run(plane: ControlPlane, name: str, *words: str, stdin: object = None, fails: bool = False) -> str:
+    argv = [str(plane.binaries / name), *words]
+    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
+    text = None if stdin is None else json.dumps(stdin)
+    done = subprocess.run(argv, input=text, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) is fails, done.stdout + done.stderr
+    return done.stderr if fails else done.stdout
+
+
+def _koordinator(plane: ControlPlane, values: dict[str, Any]) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": upstream_chart.NAMESPACE}}
+    items = [namespace, *upstream_chart.objects(values)]
+    everything = {"apiVersion": "v1", "kind": "List", "items": items}
+    _run(plane, "kubectl", "apply", "--server-side", "--filename=-", stdin=everything)
+
+
+def _running(plane: ControlPlane) -> list[tuple[str, str]]:
+    """Return (part, namespace) of each agent, manager and scheduler that would run."""
+    listed = json.loads(_run(plane, "kubectl", "get", "deployments,daemonsets", "--all-namespaces", "--output=json"))
+    return sorted(
+        (item["metadata"]["name"], item["metadata"]["namespace"])
+        for item in listed["items"]
+        if item["metadata"]["name"] in PARTS
+        and item["spec"].get("replicas", 1)
+        and "koordinator.sh/koordlet" not in json.dumps(item["spec"]["template"]["spec"].get("affinity"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("component", "name"), [("agent", "koordlet"), ("manager", "koord-manager"), ("scheduler", "koord-scheduler")]
+)
+def test_each_component_installs_from_the_page_and_replaces_exactly_its_own(
+    plane: ControlPlane, component: str, name: str
+) -> None:
+    theirs, ours = _values(component)
+    _koordinator(plane, theirs)
+    release = (RELEASE, f"--namespace={OURS}")
+    _run(plane, "helm", "install", *release, str(CHART), "--create-namespace", REGISTRY, "--values=-", stdin=ours)
+    try:
+        expected = [(part, OURS if part == name else upstream_chart.NAMESPACE) for part in PARTS]
+        assert _running(plane) == expected
+    finally:
+        _run(plane, "helm", "uninstall", *release, "--no-hooks", "--wait")
+
+
+def test_refuses_their_namespace_and_a_second_scheduler_of_their_name_with_the_page(plane: ControlPlane) -> None:
+    _, ours = _values("scheduler")
+    _koordinator(plane, {})
+    there = (RELEASE, str(CHART), REGISTRY, "--values=-")
+    refusal = _run(plane, "helm", "install", *there, "-n", upstream_chart.NAMESPACE, stdin=ours, fails=True)
+    assert "Deployment koord-scheduler is of the release koordinator" in refusal
+    assert "docs/how-to/beside-koordinator.md" in refusal
+    words = ("helm", "install", *there, "-n", OURS, "--create-namespace", "--dry-run=server")
+    assert "both would bind the same pods" in _run(plane, *words, stdin=ours, fails=True)
+    both = ours | {"scheduler": {"name": "suite-scheduler"}}
+    assert "suite-scheduler" in _run(
+        plane, *words, stdin=both | {"admissionPolicies": {"midSchedulers": ["koord-scheduler"]}}
+    )
