@@ -51,7 +51,7 @@ class Agent:
         self.settings = settings
         self.observer = observer
         self.reports = ReportBuilder(observer)
-        self.view = ClusterView(settings.node_name)
+        self.view = ClusterView(settings.node_name, settings.policy_below_spec())
         self.suppressor = Suppressor(
             observer, self.view, time.monotonic, clock.utc_now, is_enabled=settings.enable_suppression
         )

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pydantic
 
+from api_types.colocation import controller_config, document
 from component_base import listening, settings
 
 ENV_PREFIX: Final = "KOORDLET"
@@ -53,6 +54,8 @@ class KoordletSettings(settings.ProcessSettings):
     """Largest number of points in one request."""
     influxdb_queue_points: int = pydantic.Field(10_000, ge=1, le=100_000)
     """Largest number of points queued while InfluxDB is away, 0.3 KB each; a full queue drops and counts the oldest."""
+    predict_policy: str = ""
+    """JSON of keys of predictPolicy, such as {"predictor": "percentile"}: in force where the spec leaves them out."""
     enable_suppression: bool = False
     """Lower the CPU limits of Mid pods above midSuppressThresholdPercent; needs the right to patch pods/resize."""
 
@@ -67,6 +70,16 @@ class KoordletSettings(settings.ProcessSettings):
                 "want an address without user, query or fragment; the token belongs in influxdb-token-file"
             )
         return url
+
+    @pydantic.field_validator("predict_policy")
+    @classmethod
+    def _validate_policy(cls, text: str) -> str:
+        _policy(text)
+        return text
+
+    def policy_below_spec(self) -> controller_config.PredictPolicy | None:
+        """Return the policy in force where the spec leaves keys out; None without one."""
+        return _policy(self.predict_policy)
 
     def required_for_run(self) -> list[str]:
         """Return the problems that prevent `run` although each setting is valid by itself."""
@@ -89,3 +102,12 @@ class KoordletSettings(settings.ProcessSettings):
         if importlib.util.find_spec("influxdb_client") is None:
             problems.append("influxdb-url is set, but influxdb-client is not installed: install koord-suite[influxdb]")
         return problems
+
+
+def _policy(text: str) -> controller_config.PredictPolicy | None:
+    if not text:
+        return None
+    strategy, problems = document.read_strategy(f'{{"nodePredictPolicy": {text}}}')
+    if strategy is None:
+        raise ValueError("; ".join(map(str, problems)))
+    return strategy.node_predict_policy

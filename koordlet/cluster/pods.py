@@ -225,6 +225,8 @@ class ClusterState:
         """Why that annotation is ignored; None when it is not."""
         self.spec_problem: str | None = None
         """Why the newest spec is ignored and the previous one stays in force; None when it is valid."""
+        self.lacks_policy = False
+        """Whether the spec was written without predictPolicy, and the agent has no policy of its own either."""
         self.unreadable: dict[tuple[str, str], str] = {}
         """(watch, namespace/name) of each object whose newest state cannot be decoded -> the reason."""
 

@@ -81,9 +81,14 @@ def unsupported(policy: node_metric.MetricCollectPolicy | None) -> str | None:
     )
 
 
-def predict_policy(policy: controller_config.PredictPolicy | None) -> controller_config.PredictPolicy:
-    """Return the policy with the default of every key that the spec leaves out."""
-    return _POLICY if policy is None else _POLICY.model_copy(update=policy.model_dump(exclude_none=True))
+def predict_policy(
+    policy: controller_config.PredictPolicy | None, below: controller_config.PredictPolicy | None = None
+) -> controller_config.PredictPolicy:
+    """Return the policy with the default of every key that the spec leaves out: that of `below`, or the general one."""
+    keys = {
+        key: value for layer in (below, policy) if layer for key, value in layer.model_dump(exclude_none=True).items()
+    }
+    return _POLICY.model_copy(update=keys) if keys else _POLICY
 
 
 def predict_parameters(policy: controller_config.PredictPolicy) -> PredictParameters:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import pydantic
 
 from api_types import names
-from api_types.colocation import node_reservation
+from api_types.colocation import controller_config, node_reservation
 from api_types.kubernetes import pods
 from api_types.mid_pods import cpu_limits
 from api_types.node_metric import types as node_metric
@@ -32,9 +32,11 @@ _CONDITIONS: Final = pydantic.TypeAdapter(list[node_metric.NodeMetricCondition])
 class ClusterView(pods_on_node.ClusterState):
     """Newest known state of the cluster, kept current by `watch`."""
 
-    def __init__(self, node_name: str) -> None:
+    def __init__(self, node_name: str, policy_below_spec: controller_config.PredictPolicy | None = None) -> None:
         super().__init__()
         self.node_name = node_name
+        self._below = policy_below_spec
+        self.spec = self._with_policy(self.spec)
         self._logged_refusals: Mapping[str, str] = {}
         self.resource_version: str | None = None
         """Version of the agent's NodeMetric; None while there is none."""
@@ -146,8 +148,16 @@ class ClusterView(pods_on_node.ClusterState):
         except ValueError as problem:  # the schema, like Koordinator's, accepts any text and any number
             self._reject_spec(f"spec.metricCollectPolicy.{problem}")
             return
-        self.spec, self.spec_problem = spec, None
+        self.lacks_policy = bool(document.get("spec")) and spec.predict_policy is None and self._below is None
+        self.spec, self.spec_problem = self._with_policy(spec), None
         self.generation = metadata.get("generation")
+
+    def _with_policy(self, spec: node_metric.NodeMetricSpec) -> node_metric.NodeMetricSpec:
+        if self._below is None:
+            return spec
+        return spec.model_copy(
+            update={"predict_policy": spec_in_force.predict_policy(spec.predict_policy, self._below)}
+        )
 
     def _reject_spec(self, problem: str) -> None:
         self.spec_problem = problem

@@ -118,6 +118,7 @@ class ReportBuilder:
             state_problem=state_problem,
             reservation_problem=cluster.reservation_problem,
             spec_problem=cluster.spec_problem,
+            lacks_policy=cluster.lacks_policy,
             unsupported=spec_in_force.unsupported(cluster.spec.metric_collect_policy),
             unreadable=[f"{kind} {name}: {reason}" for (kind, name), reason in sorted(cluster.unreadable.items())],
             refused_identities=[f"{name}: {reason}" for name, reason in sorted(cluster.pods.refused.items())],

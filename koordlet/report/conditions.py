@@ -32,6 +32,8 @@ class Facts:
     """Problem of the node's annotation that reserves resources; None without one."""
     spec_problem: str | None = None
     """Why the newest spec is ignored, and the previous one stays in force; None when it is followed."""
+    lacks_policy: bool = False
+    """Whether neither the spec nor the agent's settings have a policy of the prediction."""
     unsupported: str | None = None
     """What the spec requests and this agent does not measure; None without such a request."""
     unreadable: Sequence[str] = ()
@@ -117,6 +119,10 @@ def _degradations(facts: Facts) -> Iterator[tuple[str, str | None]]:
     if facts.spec_problem:
         yield "SpecRefused", f"{facts.spec_problem}: the previous spec stays in force"
     yield "PredictorSwitchedOff", facts.predictor_problem
+    if facts.lacks_policy:
+        dropped = "its CRD drops it, another manager wrote the spec, or no configuration is valid yet"
+        fix = "set koordlet.predictPolicy, or install the CRD and the manager of this chart"
+        yield "SpecWithoutPredictPolicy", f"the spec has no predictPolicy ({dropped}): defaults are in force; {fix}"
     yield "HistoryInMemoryOnly", facts.state_problem
     if facts.reservation_problem:
         ignored = f"{facts.reservation_problem}: only the reservation of the kubelet is used"

@@ -93,6 +93,7 @@ TROUBLES = (
     {"state_problem": "why"},
     {"reservation_problem": "why"},
     {"spec_problem": "why"},
+    {"lacks_policy": True},
     {"unsupported": "why"},
     {"unreadable": ["pods default/web: why"]},
     {"refused_identities": ["default/web: why"]},

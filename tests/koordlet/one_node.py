@@ -55,6 +55,7 @@ class StaticCluster:
         self.may_lack_pods = False
         self.reservation_problem = None
         self.spec_problem: str | None = None
+        self.lacks_policy = False
         self.unreadable: dict[tuple[str, str], str] = {}
         self.capacity = WholeAmounts(16_000, 16 * GIB)
         self.allocatable = WholeAmounts(15_500, 15 * GIB)

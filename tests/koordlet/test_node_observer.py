@@ -342,6 +342,7 @@ class Machine:
         self.generation = None
         self.may_lack_pods = False
         self.reservation_problem = self.spec_problem = None
+        self.lacks_policy = False
         self.conditions = ()
         self.unreadable = {}
         self.allocatable = self.capacity = WholeAmounts(4000, 16 << 30)

@@ -35,6 +35,7 @@ class OnePod:
         self.reservation_problem = None
         self.conditions = ()
         self.spec_problem = None
+        self.lacks_policy = False
         self.unreadable = {}
         self.allocatable = self.capacity = WholeAmounts(4000, 16 << 30)
 

@@ -67,3 +67,11 @@ def test_a_number_is_taken_up_to_its_bounds_and_no_further(name, bounds):
     for value in (least - 1, most + 1):
         with pytest.raises(settings.SettingsError, match=f"--{name} is .{value}.: "):
             load(f"--{name}={value}")
+
+
+def test_a_policy_of_the_settings_is_checked_at_the_start_by_the_keys_of_the_configuration():
+    chosen = load('--predict-policy={"predictor": "percentile", "coldStartPeriodSeconds": 86400}')
+    assert chosen.policy_below_spec().cold_start_period_seconds == 86400
+    for text, named in (("percentile", "JSON"), ('{"n": 99}', "n"), ('{"predictr": "max"}', "predictr")):
+        with pytest.raises(settings.SettingsError, match=rf"predict-policy.*{named}"):
+            load(f"--predict-policy={text}")

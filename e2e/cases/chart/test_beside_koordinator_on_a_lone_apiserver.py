@@ -20,15 +20,15 @@ from tools.localcluster.standalone_control_plane import ControlPlane
 
 PAGE = (REPOSITORY / "docs" / "how-to" / "beside-koordinator.md").read_text()
 REGISTRY = "--set=global.imageRegistry=registry.example"
-OURS = "koord-suite"
+SUITE = "koord-suite"
 PARTS = ["koord-manager", "koord-scheduler", "koordlet"]
 
 
 def _values(component: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values for Koordinator's chart and for ours, from the section of a component."""
+    """Return the values for Koordinator's chart and for that of the suite, from the section of a component."""
     (section,) = re.findall(rf"^## The {component}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    theirs, ours = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL))
-    return theirs, ours
+    theirs, suite = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL))
+    return theirs, suite
 
 
 @pytest.fixture(scope="module")
@@ -71,27 +71,27 @@ def _running(plane: ControlPlane) -> list[tuple[str, str]]:
 def test_each_component_installs_from_the_page_and_replaces_exactly_its_own(
     plane: ControlPlane, component: str, name: str
 ) -> None:
-    theirs, ours = _values(component)
+    theirs, suite = _values(component)
     _koordinator(plane, theirs)
-    release = (RELEASE, f"--namespace={OURS}")
-    _run(plane, "helm", "install", *release, str(CHART), "--create-namespace", REGISTRY, "--values=-", stdin=ours)
+    release = (RELEASE, f"--namespace={SUITE}")
+    _run(plane, "helm", "install", *release, str(CHART), "--create-namespace", REGISTRY, "--values=-", stdin=suite)
     try:
-        expected = [(part, OURS if part == name else upstream_chart.NAMESPACE) for part in PARTS]
+        expected = [(part, SUITE if part == name else upstream_chart.NAMESPACE) for part in PARTS]
         assert _running(plane) == expected
     finally:
         _run(plane, "helm", "uninstall", *release, "--no-hooks", "--wait")
 
 
 def test_refuses_their_namespace_and_a_second_scheduler_of_their_name_with_the_page(plane: ControlPlane) -> None:
-    _, ours = _values("scheduler")
+    _, suite = _values("scheduler")
     _koordinator(plane, {})
     there = (RELEASE, str(CHART), REGISTRY, "--values=-")
-    refusal = _run(plane, "helm", "install", *there, "-n", upstream_chart.NAMESPACE, stdin=ours, fails=True)
+    refusal = _run(plane, "helm", "install", *there, "-n", upstream_chart.NAMESPACE, stdin=suite, fails=True)
     assert "Deployment koord-scheduler is of the release koordinator" in refusal
     assert "docs/how-to/beside-koordinator.md" in refusal
-    words = ("helm", "install", *there, "-n", OURS, "--create-namespace", "--dry-run=server")
-    assert "both would bind the same pods" in _run(plane, *words, stdin=ours, fails=True)
-    both = ours | {"scheduler": {"name": "suite-scheduler"}}
+    words = ("helm", "install", *there, "-n", SUITE, "--create-namespace", "--dry-run=server")
+    assert "both would bind the same pods" in _run(plane, *words, stdin=suite, fails=True)
+    both = suite | {"scheduler": {"name": "suite-scheduler"}}
     assert "suite-scheduler" in _run(
         plane, *words, stdin=both | {"admissionPolicies": {"midSchedulers": ["koord-scheduler"]}}
     )

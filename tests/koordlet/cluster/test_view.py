@@ -7,6 +7,7 @@ import contextlib
 
 import pytest
 
+from api_types.colocation import controller_config
 from apiserver_client import objects
 from koordlet.cluster import view as cluster_view
 from tests.fakes import apiserver, watch_faults
@@ -35,8 +36,8 @@ def changed(kind, document):
 
 
 @contextlib.asynccontextmanager
-async def watching(server, until):
-    view = cluster_view.ClusterView("n1")
+async def watching(server, until, policy_below_spec=None):
+    view = cluster_view.ClusterView("n1", policy_below_spec)
     async with server.session() as api:
         task = asyncio.create_task(view.watch(api))
         async with asyncio.timeout(10):
@@ -71,6 +72,26 @@ async def test_only_objects_of_the_own_node_are_listed():
             assert view.resource_version is None
         selectors = {request.path: request.query["fieldSelector"] for request in server.asked("GET")}
     assert selectors == {PODS: "spec.nodeName=n1", NODES: "metadata.name=n1", NODE_METRICS: "metadata.name=n1"}
+
+
+@pytest.mark.parametrize(
+    ("below", "spec", "predictor", "lacks"),
+    [
+        (None, {"metricCollectPolicy": {}}, None, True),
+        ({"predictor": "percentile"}, {"metricCollectPolicy": {}}, "percentile", False),
+        ({"predictor": "percentile"}, {"predictPolicy": {"predictor": "max"}}, "max", False),
+        (None, {"predictPolicy": {"n": 3}}, None, False),
+    ],
+)
+async def test_the_policy_of_the_settings_is_below_that_of_the_spec(below, spec, predictor, lacks):
+    policy = None if below is None else controller_config.PredictPolicy(**below, n=7)
+    async with apiserver.running() as server:
+        script(server, metrics=[node_metric(**spec)])
+        async with watching(server, all_synced, policy) as view:
+            in_force = view.spec.predict_policy
+            assert (in_force and in_force.predictor) == predictor
+            assert view.lacks_policy is lacks
+            assert below is None or in_force.n == 7, "keys that the spec leaves out are those of the settings"
 
 
 @pytest.mark.parametrize("missing", ["cpu", "memory"])

@@ -109,3 +109,9 @@ def test_the_suppression_has_a_condition_while_it_is_on_with_the_most_severe_rea
     assert evaluated(suppression_problems=[])["SuppressionDegraded"].status == "False"
     found = evaluated(suppression_problems=[("NotPermitted", "grant it"), ("NoData", "none")])["SuppressionDegraded"]
     assert (found.status, found.reason, found.message) == ("True", "NotPermitted", "grant it; none")
+
+
+def test_a_spec_without_a_policy_degrades_the_prediction_and_names_the_setting():
+    condition = evaluated(lacks_policy=True)["PredictionDegraded"]
+    assert (condition.status, condition.reason) == ("True", "SpecWithoutPredictPolicy")
+    assert "set koordlet.predictPolicy" in condition.message
