@@ -14,7 +14,8 @@ OTHER = "1.36"
 
 @pytest.fixture(autouse=True)
 def _usual_version(monkeypatch):
-    monkeypatch.delenv(go_binaries.VERSION_VARIABLE, raising=False)
+    """Choose the version that kind has, also while a cluster of another one is up in this checkout."""
+    monkeypatch.setenv(go_binaries.VERSION_VARIABLE, "1.34")
 
 
 def test_the_name_has_the_version_of_the_local_cluster_and_is_always_the_same():
