@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from api_types.kubernetes import times
+from api_types import names
+from api_types.kubernetes import pods, times
 from api_types.kubernetes.priority_and_qos import BANDS, PriorityClass, priority_class
 from fleet import findings
 from fleet.finding_kinds import KINDS, FindingKind, Severity
@@ -31,6 +32,8 @@ _WORKLOADS: Final = {
     MANAGER: ("ManagerReady", "Deployment"),
     SCHEDULER: ("SchedulerReady", "Deployment"),
 }
+_DEVICES: Final = "koordinator.sh/"
+"""Domain of the resources that Koordinator's scheduler knows from the devices that its agent reports."""
 _MOST_NAMED: Final = 3
 _LONGEST_MESSAGE: Final = 300
 _SILENT: Final = (Reason.NEVER_REPORTED.value, Reason.SAMPLE_TOO_OLD.value)
@@ -131,6 +134,7 @@ def results(snapshot: FleetSnapshot, required: Collection[str] = ()) -> Iterator
     yield from _reports(snapshot, installed)
     yield _waiting(snapshot)
     yield _refused(snapshot)
+    yield from _replaced(snapshot, installed)
     lacking = list(dict.fromkeys(event.message.partition(";")[0] for event in snapshot.without_right))
     yield _named(snapshot, "MidEvictionNotAllowed", "events", lacking, "no namespace lacks the right to evict")
     wrong = [f"{name}: {text[:_LONGEST_MESSAGE]}" for name, text in sorted(snapshot.malformed_quotas.items())]
@@ -322,3 +326,24 @@ def _refused(snapshot: FleetSnapshot) -> CheckVerdict:
     cause = newest.message.rpartition("denied request: ")[2][:_LONGEST_MESSAGE]
     seen = times.short_age((snapshot.time - newest.time).total_seconds()) if newest.time else "-"
     return failed("MidPodsRefused", f"{_listed('controller', keys)}: {seen} ago: {cause}")
+
+
+def _replaced(snapshot: FleetSnapshot, installed: Installation) -> Iterator[CheckVerdict]:
+    """Name what lacks Koordinator's agent, where this one took its place; nothing where nothing needs it."""
+    if AGENT not in installed.workloads:
+        return
+    waiting = [
+        f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in snapshot.pending_pods or () if _needs_koordlet(pod)
+    ]
+    batch = [node.name for node in snapshot.nodes or () if node.offers_batch]
+    texts = [f"{_listed('LSR, LSE or device pod', waiting)} without a node"] if waiting else []
+    if batch:
+        texts.append(f"Batch pods are not suppressed, evicted or limited on {_listed('node', batch)}")
+    if texts:
+        yield failed("KoordletReplaced", "; ".join(texts))
+
+
+def _needs_koordlet(pod: pods.Pod) -> bool:
+    is_exclusive = (pod.metadata.labels or {}).get(names.LABEL_QOS) in ("LSR", "LSE")
+    requests = (name for container in pod.spec.containers for name in container.resources.requests or ())
+    return not pod.spec.node_name and (is_exclusive or any(name.startswith(_DEVICES) for name in requests))

@@ -58,6 +58,8 @@ class NodeState:
     mid: Amounts = UNKNOWN
     """Mid resources in the node's allocatable."""
     mid_requests: Amounts = UNKNOWN
+    offers_batch: bool = False
+    """Whether another manager publishes Batch resources on it."""
     sample: dt.datetime | None = None
     sample_age_seconds: float | None = None
     reason: str = ""
@@ -125,6 +127,7 @@ def combine(
         prod_peak=native_amounts(report.prod_peak_metric.resource.resources if report.prod_peak_metric else None),
         mid=_mid(formula.published_on(node).allocatable) if node else UNKNOWN,
         mid_requests=_mid(_checked(allocated.mid)) if allocated else _line_amounts(written, "allocated_mid"),
+        offers_batch=node is not None and names.BATCH_CPU in (node.status.allocatable or {}),
         sample=sample,
         sample_age_seconds=(now - sample).total_seconds() if sample else None,
         reason=reason,

@@ -286,6 +286,26 @@ def test_a_mid_pod_may_wait_for_five_minutes(waiting, text):
     assert result == (("warning", text) if text else ("passed", "no Mid pod waits for a node for more than 5 minutes"))
 
 
+def test_what_lacks_koordinators_agent_is_named_only_where_it_exists():
+    agent = {"koordlet": wire.WireWorkload()}
+    assert "KoordletReplaced" not in results(parts=agent, pending_pods=[pod("a", 600)])
+    pinned = msgspec.structs.replace(
+        pod("pinned", 9),
+        metadata=pods.TenantMeta(name="pinned", namespace="shop", labels={"koordinator.sh/qosClass": "LSR"}),
+    )
+    requests = {"metadata": {"name": "gpu", "namespace": "shop"}, "spec": {"containers": [
+        {"name": "c", "resources": {"requests": {"koordinator.sh/gpu-core": "50"}}}]}}  # fmt: skip
+    waiting = [pinned, msgspec.convert(requests, pods.Pod)]
+    assert results(parts=agent, pending_pods=waiting)["KoordletReplaced"] == (
+        "warning", "2 LSR, LSE or device pods: shop/pinned, shop/gpu without a node"
+    )  # fmt: skip
+    offering = [NodeState("n1", offers_batch=True)]
+    assert "KoordletReplaced" not in results(nodes=offering), "Koordinator's agent runs there"
+    assert results(nodes=offering, parts=agent)["KoordletReplaced"] == (
+        "warning", "Batch pods are not suppressed, evicted or limited on 1 node: n1"
+    )  # fmt: skip
+
+
 def classes(**values):
     return [
         wire.WirePriorityClass(pods.ObjectMeta(name=name.replace("_", "-")), value) for name, value in values.items()
