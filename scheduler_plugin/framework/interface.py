@@ -121,15 +121,9 @@ class Filter(Plugin, Protocol):
     ) -> ReasonCodes | None:
         """Return a reason code per candidate; None to accept all. The caller may change the array."""
 
-    def reject_unknown(
-        self,
-        pod: PodInfo,  # noqa: ARG002
-        count: int,  # noqa: ARG002
-        vectors: NodeColumns,  # noqa: ARG002
-        pending: Pending | None = None,  # noqa: ARG002
-    ) -> ReasonCodes | None:
-        """Do the same for `count` nodes without a row, in the order of `pending`, for what holds on any node."""
-        return None
+    def reject_unknown(self, pod: PodInfo, vectors: NodeColumns) -> int:  # noqa: ARG002
+        """Return the code of a node without a row: of what holds on any node."""
+        return 0
 
     def details(self, pod: PodInfo, vectors: NodeColumns) -> Mapping[int, str]:  # noqa: ARG002
         """Return the numbers behind a rejection that is the same for every node, by index of the reason."""
@@ -149,7 +143,7 @@ class Scorer(Plugin, Protocol):
 
 def clipped(scores: Scores) -> Ints:
     """Normalise scores that are 0..100 except for rounding and outliers: truncate, and limit to 0..100."""
-    whole: Ints = np.clip(scores, 0, HIGHEST_SCORE).astype(np.int64)
+    whole: Ints = np.minimum(np.maximum(scores, 0), HIGHEST_SCORE).astype(np.int64)
     return whole
 
 
@@ -202,24 +196,15 @@ class SchedulingCycle:
         if is_known.all():
             return self._filter_known(pod, rows, now, pending)
         of_known = self._filter_known(pod, rows[is_known], now, choose_candidates(pending, is_known))
-        count = int(np.count_nonzero(~is_known))
-        pending = choose_candidates(pending, ~is_known)
-        of_unknown = _first(
-            (plugin.reject_unknown(pod, count, self._vectors, pending), at) for plugin, at in self._filters
-        )
-        if of_known is None and of_unknown is None:
-            return None
-        codes = np.zeros(len(rows), dtype=np.int16)
+        codes = np.full(len(rows), self.code_of_unknown(pod), dtype=np.int16)
         codes[is_known] = 0 if of_known is None else of_known
-        codes[~is_known] = 0 if of_unknown is None else of_unknown
-        return codes
+        return codes if codes.any() else None
 
     def code_of_unknown(self, pod: PodInfo) -> int:
         """Return the reason code of a node without a row, 0 if it passes."""
         for plugin, first_code in self._filters:
-            codes = plugin.reject_unknown(pod, 1, self._vectors)
-            if codes is not None and codes[0]:
-                return first_code + int(codes[0])
+            if code := plugin.reject_unknown(pod, self._vectors):
+                return first_code + code
         return 0
 
     def reason_texts(self, pod: PodInfo) -> Sequence[str]:

@@ -43,11 +43,9 @@ VERSION: Final = 1
 MAGIC: Final = 0x4B4F4F52
 MOST_BYTES: Final = 1 << 20
 """Longest payload. The fields of a Pod that are read take less than a third of what the API server stores of it."""
-MOST_ROWS: Final = 1 << 16
 CODES, SCORES = 1, 2
 
 _HEADER: Final = struct.Struct("<IBBHI")
-_HELLO: Final = struct.Struct("<IH")
 _ANSWER: Final = struct.Struct("<IIiBB")
 _U8, _U16, _U32 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I")
 _TABLE_BYTES: Final = MOST_BYTES // 4
@@ -225,11 +223,6 @@ def read_hello(payload: bytes) -> Hello:
     return hello
 
 
-def hello(profile: str, minor: str, version: int = VERSION) -> bytes:
-    """Return the first frame of a connection, as the plugin sends it."""
-    return frame(Kind.HELLO, _HELLO.pack(MAGIC, version) + texts((profile, minor)))
-
-
 def welcome(reasons: Sequence[tuple[str, bool]]) -> bytes:
     """Return the answer to HELLO; of each reason its text, and whether victims can end it."""
     return frame(
@@ -256,27 +249,6 @@ def answer(content: Answer, number: int) -> bytes:
     head = _ANSWER.pack(content.generation, content.rows, content.resolvable_row, content.unknown_code, flags)
     details = b"".join(_U8.pack(code) + text(detail) for code, detail in content.texts.items())
     return frame(Kind.ANSWER, head + codes + scores + details, number)
-
-
-def read_answer(payload: bytes) -> Answer:
-    """Read an answer as the plugin does. Raises BadFrame."""
-    if len(payload) < _ANSWER.size:
-        raise BadFrame("an answer without a head")
-    generation, rows, resolvable_row, unknown_code, flags = _ANSWER.unpack_from(payload)
-    if rows > MOST_ROWS or flags & ~(CODES | SCORES):
-        raise BadFrame(f"{rows} rows and flags {flags}, want at most {MOST_ROWS} and {CODES | SCORES}")
-    at, arrays = _ANSWER.size, []
-    for flag in (CODES, SCORES):
-        end = at + rows * bool(flags & flag)
-        arrays.append(np.frombuffer(payload[at:end], dtype=np.uint8) if flags & flag else None)
-        at = end
-    if at > len(payload):
-        raise BadFrame("an answer that ends within its rows")
-    reader, details = Reader(payload[at:]), {}
-    while not reader.is_at_end():
-        code = reader.u8()
-        details[code] = reader.text()
-    return Answer(generation, rows, arrays[0], arrays[1], unknown_code, resolvable_row, details)
 
 
 def wake(uids: Sequence[str]) -> bytes:

@@ -148,17 +148,11 @@ class MidGuard(Columns):
         codes: ReasonCodes = np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, of_node).astype(np.int16)
         return codes
 
-    def reject_unknown(
-        self, pod: PodInfo, count: int, vectors: NodeColumns, pending: Pending | None = None
-    ) -> ReasonCodes | None:
-        """Reject nodes that only kube-scheduler knows yet in an emergency, and for the quota of the namespace."""
+    def reject_unknown(self, pod: PodInfo, vectors: NodeColumns) -> int:
+        """Reject a node that only kube-scheduler knows yet in an emergency, and for the quota of the namespace."""
         if not _is_guarded(pod):
-            return None
-        if everywhere := _code_everywhere(pod, vectors):
-            return np.full(count, everywhere, dtype=np.int16)
-        codes: ReasonCodes = np.zeros(count, dtype=np.int16)
-        codes[:] = np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, 0)
-        return codes
+            return 0
+        return _code_everywhere(pod, vectors) or _OVER_QUOTA * bool(_exceeds_quota(pod, vectors, None)[0])
 
     def details(self, pod: PodInfo, vectors: NodeColumns) -> Mapping[int, str]:
         """State what the namespace of a Mid pod holds, where it would hold more than its quota."""

@@ -210,12 +210,14 @@ class Cluster:
         entry = self._entry(node_name)
         if entry.load.report is not None:
             record = msgspec.structs.replace(record, key=entry.load.report.pods.own_key(record.key))
+        sums = entry.load.sums()
         entry.load.assign(record)
         self._node_of[record.key] = entry
         self.vectors.mid_quotas.assigned(record)
         if record.observed:
             self._assumed.pop(record.key, None)
-        self.vectors.write(entry)
+        if self._estimator_args.with_demand or entry.load.sums() != sums:  # who reads demands reads times as well
+            self.vectors.write(entry)
 
     def _held(self, key: str) -> AssignedPod | None:
         entry = self._node_of.get(key)

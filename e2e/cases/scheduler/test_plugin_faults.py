@@ -18,6 +18,7 @@ from e2e.support import lone_scheduler, waiting
 from e2e.support.lone_scheduler import PODS, SCHEDULER, LoneScheduler
 from scheduler_plugin.kube_scheduler import frames
 from scheduler_plugin.kube_scheduler.frames import Kind
+from tests.scheduler_plugin.kube_scheduler import peer_frames
 
 HOT, MID_NODE = "hot", "n0"
 NODES_OF_CASES = 8
@@ -150,7 +151,7 @@ def test_a_peer_tears_a_frame(lone: LoneScheduler) -> None:
             time.sleep(1)
             with socket.socket(socket.AF_UNIX) as peer:
                 peer.connect(str(lone.socket))
-                peer.sendall(frames.hello(SCHEDULER, "0") + torn)
+                peer.sendall(peer_frames.hello(SCHEDULER, "0") + torn)
     assert_guarded(lone, "guarded")
 
 

@@ -60,19 +60,15 @@ def test_the_first_plugin_that_rejects_names_the_reason_and_an_unknown_node_pass
 
 
 class FixedForUnknown(Fixed):
-    """A plugin that also rejects unknown nodes, all but the first, and records the pending changes of them."""
+    """A plugin that also rejects unknown nodes."""
 
-    def reject_unknown(self, _pod, count, _vectors, pending):
-        self.pending = pending
-        return np.array([0] + [1] * (count - 1), dtype=np.int16)
+    def reject_unknown(self, pod, _vectors):
+        return int(pod is not POD)
 
 
 def test_a_plugin_rejects_unknown_nodes_for_what_holds_on_any_node():
-    first, second = Fixed("a", codes=[1, 0, 0]), FixedForUnknown("b")
+    first, second = Fixed("a", codes=[1, 0]), FixedForUnknown("b")
     cycle = SchedulingCycle([first, second], [], NodeColumns([]))
-    pending = interface.Pending(mid=np.array([[10, 20, 30, 40], [0, 0, 0, 0]]))
-    codes = cycle.filter(POD, np.array([-1, 0, -1, 1]), 0, pending)
-    assert [cycle.reasons[code - 1] if code else "" for code in codes] == ["", "refused by a", "refused by b", ""]
-    assert second.pending.mid.tolist() == [[10, 30], [0, 0]]
-    assert cycle.filter(POD, np.array([-1, -1]), 0).tolist() == [0, 2]
-    assert cycle.filter(POD, np.array([-1, 2]), 0) is None
+    other = PodInfo(uid="o", key="default/other", is_prod=False, is_pinned=False, estimate=(0, 0))
+    assert cycle.filter(other, np.array([-1, 0, -1, 1]), 0).tolist() == [2, 1, 2, 0]
+    assert cycle.filter(POD, np.array([-1, 1]), 0) is None

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler_plugin.kube_scheduler import frames
 from scheduler_plugin.kube_scheduler.frames import Answer, BadFrame, Frame, FrameBuffer, Kind, Reader
+from tests.scheduler_plugin.kube_scheduler import peer_frames
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 _ROWS = st.integers(0, 300).flatmap(
@@ -49,7 +50,7 @@ def test_an_answer_is_read_as_it_was_written(
     answer = Answer(generation, count, codes, scores, unknown, row, texts)
     (received,) = FrameBuffer().take(frames.answer(answer, 7))
     assert received[:2] == (Kind.ANSWER, 7)
-    read = frames.read_answer(received.payload)
+    read = peer_frames.read_answer(received.payload)
     for before, after in zip(answer, read, strict=True):
         if isinstance(before, np.ndarray) and count:
             np.testing.assert_array_equal(before, after)
@@ -64,20 +65,20 @@ def test_fields_are_read_as_they_were_written(rows: list[tuple[int, str]], text:
     assert reader.u32() == 3
     assert [(reader.u32(), reader.text()) for _ in rows] == rows
     reader.end()
-    (received,) = FrameBuffer().take(frames.hello(text, "36"))
+    (received,) = FrameBuffer().take(peer_frames.hello(text, "36"))
     assert frames.read_hello(received.payload) == (text, "36")
 
 
 @given(st.binary(min_size=1, max_size=60))
 def test_a_payload_that_is_torn_or_too_long_is_refused(payload: bytes) -> None:
-    (received,) = FrameBuffer().take(frames.hello("koord-scheduler", "36"))
+    (received,) = FrameBuffer().take(peer_frames.hello("koord-scheduler", "36"))
     for wrong in (received.payload[: -min(len(payload), 20)], received.payload + payload):
         with pytest.raises(BadFrame):
             frames.read_hello(wrong)
 
 
 def test_another_version_is_refused_with_both_versions() -> None:
-    (received,) = FrameBuffer().take(frames.hello("koord-scheduler", "36", version=2))
+    (received,) = FrameBuffer().take(peer_frames.hello("koord-scheduler", "36", version=2))
     with pytest.raises(BadFrame, match="version 2 of the plugin, want 1"):
         frames.read_hello(received.payload)
 

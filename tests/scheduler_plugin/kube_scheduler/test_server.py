@@ -17,6 +17,7 @@ from scheduler_plugin.kube_scheduler import frames
 from scheduler_plugin.kube_scheduler.frames import Frame, FrameBuffer, Kind, Reader
 from scheduler_plugin.kube_scheduler.server import PluginServer, Profile
 from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.kube_scheduler import peer_frames
 from tests.scheduler_plugin.kube_scheduler.test_answers import Inside
 
 
@@ -64,7 +65,7 @@ def about(kind: Kind, *texts: str, number: int = 0) -> bytes:
     return frames.frame(kind, frames.texts(texts), number)
 
 
-HELLO, SYNCED = frames.hello("koord-scheduler", "36"), frames.frame(Kind.SYNCED)
+HELLO, SYNCED = peer_frames.hello("koord-scheduler", "36"), frames.frame(Kind.SYNCED)
 
 
 SOFTER = {"name": "LoadAwareScheduling", "args": {"usageThresholds": {"cpu": 95}}}
@@ -130,7 +131,7 @@ def test_a_pod_is_answered_after_the_table_of_its_generation(tmp_path: Path) -> 
         answer = await peer.next(Kind.ANSWER)
         assert answer.number == 41
         assert served.observed == ["ask"]
-        assert frames.read_answer(answer.payload).generation == generation + 1
+        assert peer_frames.read_answer(answer.payload).generation == generation + 1
 
     run(tmp_path, scenario)
 
@@ -152,7 +153,7 @@ def test_a_refused_pod_is_woken_by_a_report(tmp_path: Path) -> None:
         served.inside.report("n2", "90")
         peer = await served.connect()
         peer.send(HELLO, pod("web"), SYNCED, about(Kind.ASK, "uid-web", number=1))
-        answer = frames.read_answer((await peer.next(Kind.ANSWER)).payload)
+        answer = peer_frames.read_answer((await peer.next(Kind.ANSWER)).payload)
         payload = frames.text("uid-web") + struct.pack("<IB", answer.generation, 0b10)
         peer.send(frames.frame(Kind.REFUSED, payload))
         await asyncio.sleep(0.1)
@@ -167,11 +168,11 @@ def test_each_profile_has_its_own_arguments_and_the_pods_of_all_count(tmp_path: 
         passing = []
         for profile in ("koord-scheduler", "batch"):
             peer = await served.connect()
-            peer.send(frames.hello(profile, "36"), pod("web", requests={"cpu": "40"}), pod("next"), SYNCED)
+            peer.send(peer_frames.hello(profile, "36"), pod("web", requests={"cpu": "40"}), pod("next"), SYNCED)
             await peer.next(Kind.READY)
             for number, reserved in enumerate([b"", about(Kind.RESERVE, "uid-web", "n1")]):
                 peer.send(reserved, about(Kind.ASK, "uid-next", number=number))
-                codes = frames.read_answer((await peer.next(Kind.ANSWER)).payload).codes
+                codes = peer_frames.read_answer((await peer.next(Kind.ANSWER)).payload).codes
                 passing.append([True, True] if codes is None else [code == 0 for code in codes[:2]])
         assert passing == [[True, True], [False, True], [True, True], [True, True]]
         assert served.server.is_synced
@@ -182,7 +183,7 @@ def test_each_profile_has_its_own_arguments_and_the_pods_of_all_count(tmp_path: 
 @pytest.mark.parametrize(
     ("sent", "wanted"),
     [
-        (frames.hello("koord-scheduler", "36", version=9), "version 9"),
+        (peer_frames.hello("koord-scheduler", "36", version=9), "version 9"),
         (about(Kind.ASK, "uid-web"), "want HELLO"),
         (HELLO + about(Kind.ASK, "uid-nobody"), "want POD before"),
         (HELLO + frames.frame(Kind.ASK, b"\x09\x00abc"), "ends within a field"),
@@ -210,7 +211,7 @@ def test_a_new_kube_scheduler_takes_the_place_of_the_last(tmp_path: Path) -> Non
         first.send(HELLO, pod("web", node="n1"), SYNCED)
         await first.next(Kind.READY)
         other = await served.connect()
-        other.send(frames.hello("another-profile", "36"))
+        other.send(peer_frames.hello("another-profile", "36"))
         assert "'another-profile' is not served, but batch, koord-scheduler" in await other.closed_because()
         second.send(HELLO)
         assert "another kube-scheduler" in await first.closed_because()

@@ -2,11 +2,9 @@
 
 import json
 
-import msgspec
 import pytest
 
 from scheduler_plugin.config import loader
-from scheduler_plugin.state import load_waits, pod_info
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, node, pod_document, request
 
@@ -77,41 +75,6 @@ def test_without_a_bound_a_pod_waits_as_before():
     scene.clock.seconds = 10**6
     assert scene.filter() == []
     assert len(scene.parts.waits) == 0
-
-
-WEB = pod_info.read(factories.pod("web"), factories.parts().estimator_args)
-
-
-def waiting(uid, namespace="default"):
-    return msgspec.structs.replace(WEB, uid=uid, key=f"{namespace}/web")
-
-
-def test_where_too_many_wait_the_first_of_them_go_on_waiting():
-    """If the newest took the places of the oldest, none of many pods that are tried in turns would reach the bound."""
-    waits = factories.parts({"softAfterSeconds": BOUND}).waits
-    pods = [waiting(f"uid-{index}") for index in range(20_000)]
-    for second in (0, BOUND):
-        for pod in pods:
-            waits.refused(pod, float(second))
-    assert len(waits) == load_waits.MOST_PODS
-    assert waits.softened(pods[0], BOUND).waited_seconds == BOUND
-    waits.end("uid-0")
-    waits.refused(pods[-1], float(BOUND))
-    assert len(waits) == load_waits.MOST_PODS
-
-
-def test_a_tenant_with_thousands_of_pods_keeps_no_wait_of_another_one_from_its_begin(monkeypatch):
-    """Their volumes never appear: each passes after the bound, is not bound, and goes on waiting."""
-    monkeypatch.setattr(load_waits, "MOST_PODS", 100)
-    waits = factories.parts({"softAfterSeconds": BOUND}).waits
-    greedy = [waiting(f"greedy-{index}", "evil") for index in range(200)]
-    modest = [waiting(f"modest-{index}", "shop") for index in range(60)]
-    for second in range(0, 10 * BOUND, 10):
-        for pod in greedy + (modest if second else []):
-            waits.refused(pod, float(second))
-    soft = [[bool(waits.softened(pod, 10 * BOUND).waited_seconds) for pod in pods] for pods in (greedy, modest)]
-    assert [each.count(True) for each in soft] == [50, 50]
-    assert all(soft[0][:50] + soft[1][:50]), "the first of each"
 
 
 def test_a_negative_bound_is_a_problem():
