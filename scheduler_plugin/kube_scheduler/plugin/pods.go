@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -99,7 +98,7 @@ func (p *pods) show(name string) []byte {
 	return shown(object.(*v1.Pod))
 }
 
-// handler calls changed where what is shown of a pod changes.
+// handler calls changed where a pod changes; the client shows it where what is shown of it differs.
 func (p *pods) handler(changed func(pod *v1.Pod, isGone bool)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
@@ -112,8 +111,7 @@ func (p *pods) handler(changed func(pod *v1.Pod, isGone bool)) cache.ResourceEve
 			if named(before) != named(after) {
 				changed(before, true)
 			}
-			isBound := before.Spec.NodeName != after.Spec.NodeName
-			if p.has(after) && (isBound || !bytes.Equal(shown(before), shown(after))) {
+			if p.has(after) {
 				changed(after, false)
 			}
 		},

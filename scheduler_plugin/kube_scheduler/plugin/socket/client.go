@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net"
 	"strings"
 	"sync"
@@ -20,6 +21,8 @@ const (
 	mostUnsent   = 16 << 20 // of questions and notices; then the connection begins again
 	socketBuffer = 64 << 10
 )
+
+var seed = maphash.MakeSeed()
 
 // ErrAway means that Python does not answer.
 var ErrAway = errors.New("the scheduler plugin does not answer")
@@ -59,7 +62,7 @@ type Client struct {
 	urgent   []byte
 	order    []string
 	changed  map[string]bool
-	shown    map[string]bool
+	shown    map[string]uint64 // hash of what was shown of a pod
 	reserved map[string]string // node by pod
 	waiting  map[uint32]chan reply
 	number   uint32
@@ -123,7 +126,7 @@ func (c *Client) serve(ctx context.Context) error {
 func (c *Client) begin(conn net.Conn) {
 	c.mu.Lock()
 	c.conn, c.isSynced, c.isReady, c.isLate = conn, false, false, false
-	c.order, c.changed, c.shown = nil, map[string]bool{}, map[string]bool{}
+	c.order, c.changed, c.shown = nil, map[string]bool{}, map[string]uint64{}
 	c.table, c.reasons = &Table{rows: map[string]int{}}, nil
 	payload := binary.LittleEndian.AppendUint32(nil, magic)
 	payload = binary.LittleEndian.AppendUint16(payload, version)
@@ -206,11 +209,14 @@ func (c *Client) show(to []byte, named string) []byte {
 		return to
 	}
 	delete(c.changed, named)
+	before, isShown := c.shown[named]
 	if payload := c.options.Show(named); len(payload) > 0 && len(payload) <= mostBytes {
-		c.shown[named] = true
+		if c.shown[named] = maphash.Bytes(seed, payload); isShown && before == c.shown[named] {
+			return to
+		}
 		return appendFrame(to, pod, 0, payload)
 	}
-	if !c.shown[named] {
+	if !isShown {
 		return to
 	}
 	delete(c.shown, named)
@@ -218,7 +224,7 @@ func (c *Client) show(to []byte, named string) []byte {
 	return appendFrame(to, gone, 0, texts(uid, key))
 }
 
-// Changed states that a pod is to be shown; isSettled: it has its node or is gone, which ends its reservation.
+// Changed states that a pod is to be shown, if what is shown of it differs; isSettled: it has its node or is gone, which ends its reservation.
 func (c *Client) Changed(named string, isSettled bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,12 +289,12 @@ func (c *Client) send(k kind, number uint32, named string, more []byte) bool {
 		c.conn.Close()
 		return false
 	}
-	if !c.shown[named] {
+	if _, isShown := c.shown[named]; !isShown {
 		c.changed[named] = true
 	}
 	c.urgent = c.show(c.urgent, named)
 	c.notify()
-	if !c.shown[named] {
+	if _, isShown := c.shown[named]; !isShown {
 		return false
 	}
 	c.urgent = appendFrame(c.urgent, k, number, append(texts(uidOf(named)), more...))

@@ -207,6 +207,20 @@ func TestAChangedPodIsShownBeforeTheQuestionAboutIt(t *testing.T) {
 	c.expect(gone, "u", "default/u")
 }
 
+func TestAPodIsShownAgainWhereItDiffers(t *testing.T) {
+	p := begin(t, 0)
+	c, _ := p.ready()
+	for _, body := range []string{`{"a":1}`, `{"a":2}`} {
+		p.set(u, body)
+		if f := c.expect(pod); string(f.fields.rest) != body {
+			t.Errorf("the pod %s, want %s", f.fields.rest, body)
+		}
+		p.set(u, body)
+	}
+	p.drop(u)
+	c.expect(gone, "u", "default/u")
+}
+
 func TestANewConnectionGetsAllPodsAndReservations(t *testing.T) {
 	p := begin(t, 0)
 	p.mu.Lock()
