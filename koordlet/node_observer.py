@@ -10,11 +10,13 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
+from api_types.node_metric import types as node_metric
+from api_types.node_metric.workloads import WorkloadHistory, pod_hash
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import ClusterState, PodOnNode, PodTable
 from koordlet.collectors import pod_pressure
@@ -27,11 +29,13 @@ from koordlet.metric_cache.aggregation import TimeWindow
 from koordlet.metric_cache.store import MetricStore
 from koordlet.prediction import allocation, evaluation
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.calibration.history import Prior
 from koordlet.prediction.evaluation import LiveEvaluation
 from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.prediction.usage_models import TrainingRound
+from koordlet.prediction.workloads import WorkloadEntry
 from koordlet.samples import NoData, SeriesKey, UsageSample, pod_key
 
 log = logging.getLogger(__name__)
@@ -103,6 +107,8 @@ class NodeObserver:
         self.expired_pods = 0
         """Models of pods that were discarded because their pods had gone."""
         self._bound: _BoundPods | None = None
+        self._lent: tuple[node_metric.NodeMetricSpec, _BoundPods] | None = None
+        """Spec and pods of which the server has the history of workloads."""
         self._capped_usage = CappedUsage()
         self._counts_page_cache = False
         self._booted_at_seconds: float | None = None
@@ -126,6 +132,11 @@ class NodeObserver:
         if self._bound is None or not self._bound.matches(cluster.pods):
             self._bound = _BoundPods.read(cluster.pods)
         bound = self._bound
+        if self._lent is None or self._lent[0] is not cluster.spec or self._lent[1] is not bound:
+            self._lent = cluster.spec, bound
+            self.server.workload_history = _entries(cluster.spec.workload_history or (), bound.by_uid)
+            prior = cluster.spec.score_prior
+            self.server.score_prior = Prior.from_wire(prior) if prior else None
         self.pods_by_uid = bound.by_uid
         snapshot = self.collector.collect(
             now_seconds,
@@ -150,7 +161,8 @@ class NodeObserver:
         self.server.sizes.exclusive = exclusive_cpus(self.pods_by_uid, self.collector.collectors)
         if self._bound is not None:
             self.server.starts.not_started, self.server.starts.waiting = self._bound.not_started, self._bound.waiting
-        done = self.server.train(now_seconds, self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS), boot_seconds)
+        samples = self.cache.p90(now_seconds, TRAINING_WINDOW_SECONDS)
+        done = self.server.train(now_seconds, samples, boot_seconds, self.pods_by_uid.values())
         self.trained_at_seconds.append(now_seconds)
         self.newest_training = done
         self.expired_pods += done.expired_pods
@@ -227,6 +239,12 @@ class NodeObserver:
             )
             self._counts_page_cache = counts_page_cache
         return counts_page_cache
+
+
+def _entries(history: Sequence[WorkloadHistory], uids: Iterable[str]) -> dict[str, WorkloadEntry]:
+    """Return what the manager knows of the workloads of pods, by the UID of the pod."""
+    by_hash = {entry.pod: WorkloadEntry.from_wire(entry) for entry in history}
+    return {uid: by_hash[name] for uid in uids if by_hash and (name := pod_hash(uid)) in by_hash}
 
 
 def exclusive_cpus(pods_by_uid: Mapping[str, PodOnNode], collectors: Sequence[Collector]) -> dict[str, int]:

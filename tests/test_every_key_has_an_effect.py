@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from api_types.colocation import controller_config as slo
 from api_types.colocation import document as colocation_document
 from api_types.node_metric.types import NodeMetricSpec
+from api_types.node_metric.workloads import pod_hash
 from apiserver_client import session
 from koordlet import agent as agent_module
 from koordlet.agent import Agent
@@ -102,6 +103,9 @@ EVALUATION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {
 
 CALIBRATION_KEYS: dict[str, tuple[dict[str, Any], Any]] = {f"{PREDICT}.violationTargetPercent": ({}, 5.0)}
 """The same for keys that are seen in the calibrated peak of a node with three days of history."""
+
+HISTORY_KEYS: dict[str, tuple[dict[str, Any], Any]] = {f"{PREDICT}.coldStart": ({}, "strict")}
+"""The same for keys that are seen in the report of a node with a new pod of a workload that the manager knows."""
 
 EVICTION = "midEviction"
 EVICTS = {EVICTION: {"mode": "evict"}}
@@ -219,7 +223,8 @@ async def agent_history(
 def test_every_key_is_tried():
     used = {path for path, key in ALL.items() if key.unused is None}
     of_cluster = {key.path for key in slo.keys(slo.ColocationConfig) if not key.path.startswith("nodeConfigs.")}
-    tried = (MID_KEYS, REPORT_KEYS, TIME_KEYS, EVALUATION_KEYS, CALIBRATION_KEYS, EVICTION_KEYS, SUPPRESSION_KEYS)
+    tried = (MID_KEYS, REPORT_KEYS, TIME_KEYS, EVALUATION_KEYS, CALIBRATION_KEYS, HISTORY_KEYS, EVICTION_KEYS)
+    tried = (*tried, SUPPRESSION_KEYS)
     assert used | (of_cluster - set(ALL)) == set().union(*tried)
 
 
@@ -317,6 +322,22 @@ async def test_a_key_of_the_calibration_changes_the_peak(path):
         parameters = spec_in_force.predict_parameters(policy).for_predictor("calibrated")
         peaks.append(test_node_calibration.known().peak(parameters=parameters).peak)
     assert peaks[0] > peaks[1]
+
+
+@pytest.mark.parametrize("path", sorted(HISTORY_KEYS))
+async def test_a_key_of_the_workload_history_changes_what_a_new_pod_is_charged(path):
+    beside, value = HISTORY_KEYS[path]
+    usage = {"mean": 0.1, "stdev": 0.0, "startPeak": 0.2, "request": 1.0, "rise": 0.0}
+    entry = {"pod": pod_hash("a"), "updateTime": "2099-01-01T00:00:00Z", "podHours": 24, "cpu": usage}
+    entry["memory"] = usage | {"request": GIB}
+    peaks = []
+    for document in (beside, with_key(beside, path, value)):
+        _, spec = await manager_history(document)
+        node = FedNode(StaticCluster(bound_pod("a"), spec={**spec, "workloadHistory": [entry]}))
+        for _ in node.run(120, lambda _: ({"a": UsageSample(0.1, GIB / 8)}, UsageSample(0.1, GIB))):
+            pass
+        peaks.append(node.report()["prodPeakMetric"]["resource"]["resources"]["cpu"])
+    assert peaks == ["200m", "1"]
 
 
 @pytest.mark.parametrize("path", sorted(SUPPRESSION_KEYS))

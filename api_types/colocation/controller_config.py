@@ -82,6 +82,7 @@ MidFloor = Literal["allocated", "none"]
 MidPublish = Literal["node", "shadow"]
 EvictionMode = Literal["off", "advise", "evict"]
 MidEmergency = Literal["none", "freeze", "drain"]
+ColdStart = Literal["history", "strict"]
 Preset = Literal["conservative", "balanced", "aggressive"]
 SinglePredictor = Literal["n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "percentile", "calibrated"]
 SINGLE_PREDICTOR_NAMES: Final[tuple[str, ...]] = typing.get_args(SinglePredictor)
@@ -140,6 +141,8 @@ class PredictPolicy(StrategyModel):
     """Report early when the prediction moves by more than this share of the published one."""
     cold_start_period_seconds: Annotated[Annotated[int, pydantic.Field(ge=0, le=604800)] | None, Default(7200)] = None
     """A pod with less recorded history is cold: it counts with its full request. Use 86400 with `percentile`."""
+    cold_start: Annotated[ColdStart | None, Default("history")] = None
+    """`history` predicts a cold pod from earlier pods of its workload, where they are known; `strict` predicts none."""
     predictor: Annotated[PredictorName | None, Default("n-sigma-v2")] = None
     """Name, built in or of a package in the agents' image; `percentile` needs coldStartPeriodSeconds 86400."""
     evaluated_predictors: Annotated[

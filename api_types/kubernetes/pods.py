@@ -30,6 +30,7 @@ class OwnerReference(msgspec.Struct, rename="camel", gc=False, frozen=True):
     kind: str = ""
     name: str = ""
     uid: str = ""
+    controller: bool | None = None
 
 
 class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):

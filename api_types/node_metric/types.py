@@ -260,6 +260,10 @@ class ResourceEvaluation(WireModel):
     """Mean excess of the violations, as a share of that usage; absent without a violation."""
     savings_percent: float
     """Share of the requests that the forecast peaks would have left."""
+    worst_hour: int | None = None
+    """Hour of the week with most violations, 0 from Monday 00:00 UTC on; absent without a violation."""
+    worst_hour_violation_percent: float | None = None
+    """Share of the forecasts of that hour that the usage exceeded."""
 
 
 class PredictorEvaluation(WireModel):
@@ -286,6 +290,8 @@ class CalibrationLevels(WireModel):
 
     cpu: CalibrationLevel
     memory: CalibrationLevel
+    until: Timestamp | None = None
+    """Time at which both are `calibrated` at the earliest; absent when they are."""
 
 
 class PredictionStatus(WireModel):

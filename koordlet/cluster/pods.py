@@ -18,8 +18,9 @@ from api_types.kubernetes import pods, quantities
 from api_types.kubernetes import priority_and_qos as pq
 from api_types.mid_pods import cpu_limits
 from api_types.node_metric import types as node_metric
-from koordlet.prediction.allocation import ChargedPod, WholeAmounts
+from koordlet.prediction.allocation import ChargedPod, Owner, WholeAmounts
 
+_MOST_DIGITS: Final = 10
 _EXCLUSIVE: Final = (pq.QoSClass.LSE, pq.QoSClass.LSR)
 
 
@@ -75,8 +76,19 @@ def describe(pod: pods.Pod, node_name: str = "") -> PodOnNode:
         has_started=_has_started(pod),
         is_waiting=_is_waiting(pod),
         exclusive_cpu_millis=requests.get(names.CPU, 0) if pq.raw_qos_class(pod) in _EXCLUSIVE else 0,
+        owner=_owner(pod),
         whole_cpus=_whole_cpus(pod) if pq.kube_qos(pod) is pq.KubeQoS.GUARANTEED else {},
     )
+
+
+def _owner(pod: pods.Pod) -> Owner | None:
+    """Return the controller of a pod."""
+    for owner in pod.metadata.owner_references or ():
+        if owner.controller and owner.kind != "Node":
+            number = pod.metadata.name.rpartition("-")[2] if owner.kind == "StatefulSet" else ""
+            ordinal = int(number) if number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS else None
+            return Owner(pod.metadata.namespace, owner.kind, owner.uid, ordinal)
+    return None
 
 
 def _whole_cpus(pod: pods.Pod) -> dict[str, int]:

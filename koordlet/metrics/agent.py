@@ -199,8 +199,12 @@ class AgentCollector(Collector):
         ):
             peaks = {prediction.parameters.predictor: prediction.prod[resource].peak} if prediction else {}
             yield gauge(name, text, ["predictor"], peaks)
-        pods = {"warm": prediction.warm_pods, "cold": prediction.cold_pods} if prediction else {}
-        text = "Prod pods, warm or cold by their recorded history."
+        pods = {}
+        if prediction:
+            pods = {
+                "warm": prediction.warm_pods, "borrowed": prediction.borrowed_pods, "cold": prediction.cold_pods
+            }  # fmt: skip
+        text = "Prod pods by their recorded history: warm, cold, or borrowed from their workload."
         yield gauge("koordlet_prod_pods", text, ["history"], pods)
 
     def _outcomes(self) -> Iterator[Metric]:

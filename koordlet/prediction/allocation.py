@@ -26,6 +26,16 @@ _UNLIMITED: Final = 2**62
 _NOISE: Final = 1e-6
 
 
+class Owner(NamedTuple):
+    """The controller of a pod, as the pod names it."""
+
+    namespace: str
+    kind: str
+    uid: str
+    ordinal: int | None = None
+    """Number of the pod in its StatefulSet: each has its own usage."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargedPod:
     """What a prediction reads of a pod bound to this node. Requests are in millicores, bytes and Mid units."""
@@ -44,6 +54,12 @@ class ChargedPod:
     """Whether the kubelet has taken the pod and it has not ended. A pod in deletion still runs and counts."""
     is_terminated: bool
     """Whether the phase is Succeeded or Failed."""
+    owner: Owner | None = None
+    """None for a pod without a controller, and for a static one."""
+
+    def request(self, resource: Resource) -> float:
+        """Return the native request of one resource in the unit of usage."""
+        return self.cpu_request_millis / 1000 if resource is Resource.CPU else float(self.memory_request_bytes)
 
 
 class WholeAmounts(NamedTuple):
@@ -133,6 +149,10 @@ class PodSizes:
                 size = PodSize(now, tuple(map(min, proven, now)), recorded)  # type: ignore[arg-type]
             self.by_uid[pod.uid] = size
 
+    def exclusive_millis(self, pod: ChargedPod) -> int:
+        """Return the millicores of the CPUs that a pod has for itself alone."""
+        return self.exclusive.get(pod.uid, getattr(pod, "exclusive_cpu_millis", 0))
+
     def added(
         self, warm: Sequence[ChargedPod], models: UsageModels, cold_start_period_seconds: float
     ) -> dict[str, WholeAmounts]:
@@ -141,7 +161,7 @@ class PodSizes:
         That is what rises gave to them since too short a time, and exclusive CPUs that they do not use: no other pod,
         of whatever class, may run there.
         """
-        owned = {pod.uid: self.exclusive.get(pod.uid, getattr(pod, "exclusive_cpu_millis", 0)) for pod in warm}
+        owned = {pod.uid: self.exclusive_millis(pod) for pod in warm}
         sizes = {uid: size for uid in owned if (size := self.by_uid.get(uid)) and size.now != size.proven}
         charged = [uid for uid, millis in owned.items() if millis or uid in sizes]
         keys = [pod_key(uid) for uid in charged]
@@ -157,10 +177,7 @@ class PodSizes:
 
 def charged_while_cold(pods: Sequence[ChargedPod], resource: Resource, usage_now: FloatArray) -> float:
     """Return C in the unit of usage: for each pod the larger of its request and its usage, NaN while unknown."""
-    if resource is Resource.CPU:
-        requests = np.array([pod.cpu_request_millis for pod in pods], float) / 1000
-    else:
-        requests = np.array([pod.memory_request_bytes for pod in pods], float)
+    requests = np.array([pod.request(resource) for pod in pods], float)
     excess = np.fmax(usage_now - requests, 0.0)
     return requested_by(pods).in_cores_or_bytes(resource) + float(np.sum(excess))
 

@@ -32,6 +32,7 @@ from koordlet.prediction.evaluation import EvaluationState
 from koordlet.prediction.histogram_bank import MAX_HALF_LIVES_FROM_REFERENCE, BankState, FloatArray
 from koordlet.prediction.packages.guard import MOST_STATE_BYTES
 from koordlet.prediction.usage_models import BUCKETS, ModelsState
+from koordlet.prediction.week import Week
 from koordlet.samples import RESOURCES, Name, Resource, SeriesKind
 
 log = logging.getLogger(__name__)
@@ -81,11 +82,12 @@ class Checkpoint(msgspec.Struct):
     """States of package predictors."""
     sizes: Annotated[dict[Name, PodSize], msgspec.Meta(max_length=4096)] = {}
     """Sizes of the pods, by UID."""
+    week: Week | None = None
     buckets: str = _BUCKETS
 
 
 _TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(Checkpoint)}
-_PARTS: Final = ("evaluation", "calibration", "packages", "sizes")
+_PARTS: Final = ("evaluation", "calibration", "packages", "sizes", "week")
 """Parts that begin again where they cannot be used: the history of the models is worth more than each of them."""
 
 

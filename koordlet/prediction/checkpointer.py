@@ -74,6 +74,7 @@ class Checkpointer:
             return
         self._server.restore(stored.models, stored.calibration, stored.packages)
         self._server.sizes.by_uid = stored.sizes
+        self._server.week = stored.week or self._server.week
         if stored.evaluation is not None:
             self._evaluation.restore(stored.evaluation, time.time(), _boot_seconds())
         self._reset_mark = stored.reset_mark
@@ -130,6 +131,7 @@ class Checkpointer:
             self._server.calibration.export(),
             self._server.packages.states(),
             self._server.sizes.by_uid,
+            self._server.week,
         )
         problem = await asyncio.to_thread(self._write, self.path, content, is_reset)
         self.writes += problem is None

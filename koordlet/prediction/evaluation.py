@@ -33,9 +33,14 @@ from koordlet.metric_cache import aggregation
 from koordlet.metric_cache.aggregation import WindowSamples
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.server import STALE_SECONDS, Prediction
+from koordlet.prediction.prod_loads import STALE_SECONDS
+from koordlet.prediction.server import Prediction
 from koordlet.samples import RESOURCES, UNRESERVED_SYSTEM, Amount, Name, Resource, SeriesKey, UsageSample, pod_key
 
+HOURS: Final = 168
+"""Of a week, from Monday 00:00 UTC on."""
+_MONDAY_SECONDS: Final = 4 * 86_400
+"""The first Monday after the begin of Unix time."""
 HALF_LIFE_SECONDS: Final = 7 * 86_400.0
 """Time after which a closed forecast counts half."""
 _ROUNDING: Final = 1e-6
@@ -56,13 +61,15 @@ class Scores(msgspec.Struct):
     severities: Amount = 0.0
     peaks: Amount = 0.0
     requests: Positive = 0.0
+    by_hour: Annotated[dict[Annotated[int, msgspec.Meta(ge=0, lt=HOURS)], Amount], msgspec.Meta(max_length=HOURS)] = {}
+    """Violations by the hour of the week in which the forecast was made; hours without one are left out."""
 
     def __post_init__(self) -> None:
         """Raise ValueError where they are not sums over forecasts."""
         if not self.severities <= self.violations <= self.forecasts:
             raise ValueError(f"{self} are not sums over forecasts")
 
-    def add(self, peak: float, requested: float, usage: float) -> bool:
+    def add(self, peak: float, requested: float, usage: float, made_at_seconds: float = 0.0) -> bool:
         """Add a closed forecast; return whether it is a violation."""
         is_violation = usage > peak * (1 + _ROUNDING)
         self.forecasts += 1
@@ -70,14 +77,17 @@ class Scores(msgspec.Struct):
         self.requests += requested
         if is_violation:
             self.violations += 1
+            hour = math.floor((made_at_seconds - _MONDAY_SECONDS) / 3600) % HOURS
+            self.by_hour[hour] = self.by_hour.get(hour, 0.0) + 1
             self.severities += (usage - peak) / usage
         return is_violation
 
     def decay(self, seconds: float) -> None:
         """Make every forecast older."""
         factor = 2.0 ** -(seconds / HALF_LIFE_SECONDS)
-        for name in self.__struct_fields__:
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) * factor)
+        self.by_hour = {hour: weight * factor for hour, weight in self.by_hour.items()}
 
     @property
     def violation_ratio(self) -> float:
@@ -94,6 +104,16 @@ class Scores(msgspec.Struct):
         """Share of the requests above the forecast peaks."""
         return 1 - self.peaks / self.requests
 
+    def worst_hour(self) -> tuple[int, float] | None:
+        """Return the hour of the week with most violations, and their share of its forecasts; None without one."""
+        if not self.by_hour:
+            return None
+        hour = max(self.by_hour, key=lambda hour: (self.by_hour[hour], -hour))
+        return hour, min(self.by_hour[hour] * HOURS / max(self.forecasts, HOURS), 1.0)
+
+
+_SUMS: Final = ("forecasts", "violations", "severities", "peaks", "requests")
+
 
 class Forecast(msgspec.Struct, rename="camel"):
     """Peaks of several predictors for the same pods and the same horizon, and the usage since then.
@@ -102,7 +122,7 @@ class Forecast(msgspec.Struct, rename="camel"):
     """
 
     made_at_seconds: float
-    """Unix time, for people: nothing is calculated from it."""
+    """Unix time: nothing but the hour of the week is calculated from it."""
     horizon_seconds: Amount
     parameters: dict[str, Any]
     """Parameters of all predictors."""
@@ -316,7 +336,7 @@ class LiveEvaluation:
             for resource, requested in forecast.requested.items():
                 usage = min(forecast.highest[resource], forecast.capacity.get(resource, math.inf))
                 scores = record.scores.setdefault(resource, Scores())
-                is_violation = scores.add(peaks[resource], requested, usage)
+                is_violation = scores.add(peaks[resource], requested, usage, forecast.made_at_seconds)
                 self.outcomes[Outcome(name, resource, is_violation)] += 1
         forecast.pods = []
         self.closed.append(forecast)

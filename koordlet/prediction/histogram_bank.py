@@ -233,6 +233,11 @@ class HistogramBank:
         self._weights[rows] = 0
         self._columns[:, rows] = _EMPTY
 
+    def forget_samples(self, rows: IntArray) -> None:
+        """Remove the samples of `rows`, but not that and how long they were recorded."""
+        self._weights[rows] = 0
+        self._columns[_WEIGHT : _M2 + 1, rows] = 0
+
     def ensure_rows(self, count: int) -> None:
         """Make room for at least `count` rows: a checkpoint may have more of them than the capacity."""
         missing = count - len(self._weights)

@@ -65,6 +65,8 @@ class PredictParameters:
     """Time after which a memory sample counts half."""
     cold_start_period_seconds: float = _default("cold_start_period_seconds")
     """A pod with less recorded history is charged at least its full request; 86400 suits `percentile`."""
+    cold_start: str = _default("cold_start")
+    """Whether the history of a cold pod's workload is used in place of its request: `history` or `strict`."""
 
     def __post_init__(self) -> None:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

@@ -13,6 +13,7 @@ from koordlet.prediction.allocation import ChargedPod, WholeAmounts
 from koordlet.prediction.calibration.node_calibration import Calibrated
 from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.prediction.usage_models import SeriesStatistics
+from koordlet.prediction.workloads import Division
 from koordlet.samples import Resource
 
 
@@ -25,7 +26,7 @@ class ProdLoad:
 
     resource: Resource
     warm_pods: SeriesStatistics
-    """Each Prod pod with enough recorded history."""
+    """Each Prod pod with enough recorded history of its own, then each with that of its workload."""
     warm_requests: float
     """Sum of the requests of the warm pods."""
     cold_requests: float
@@ -38,10 +39,16 @@ class ProdLoad:
     """S: system usage beyond the node's reservation."""
     prod_and_unreserved_system: SeriesStatistics | None
     """Prod + S as one series."""
+    settled: SeriesStatistics | None = None
+    """Prod + S as one series, without the usage of pods that are new; `prod_and_unreserved_system` while unknown."""
     warm_limits: FloatArray | float = math.inf
     """What each warm pod may use at most, infinite where nothing limits it."""
     warm_usage: FloatArray | float = math.inf
     """Newest usage of each warm pod; infinite or NaN while unknown."""
+    borrowed: int = 0
+    """How many of the warm pods, the last ones, are borrowed."""
+    spared: float = 0.0
+    """What pods that start were lent: their requests, less what they are charged in `cold_requests`."""
     added: float = 0.0
     """What rises of requests and limits gave to warm pods since too short a time, and their idle exclusive CPUs."""
     capacity: float = math.inf
@@ -112,8 +119,7 @@ def no_sample(resource: Resource, series: str) -> NoPrediction:
 class Loads:
     """Load of Prod on each resource, for one cold-start period and one N."""
 
-    warm: Sequence[ChargedPod]
-    cold_pods: int
+    pods: Division
     by_resource: Mapping[Resource, ProdLoad]
 
 
@@ -126,8 +132,8 @@ class Instant:
     allocatable: WholeAmounts | None
     capacity: WholeAmounts | None
     unmeasured: Container[str]
-    loads: dict[tuple[float, float], Loads] = field(default_factory=dict)
-    """By cold-start period and N."""
+    loads: dict[tuple[float, float, str], Loads] = field(default_factory=dict)
+    """By cold-start period, N and kind of cold start."""
     node_peaks: dict[float, dict[Resource, NodePeak]] = field(default_factory=dict)
     """By N."""
 

@@ -11,49 +11,33 @@ import functools
 import math
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from koordlet.metric_cache import series as class_series
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import ChargedPod, PodSizes, WholeAmounts
-from koordlet.prediction.calibration.node_calibration import (
-    Calibrated,
-    NodeCalibration,
-    NodeCalibrationState,
-    WarmSeries,
-)
+from koordlet.prediction.calibration.history import Prior, ScoreHistogram
+from koordlet.prediction.calibration.node_calibration import NodeCalibration, NodeCalibrationState
+from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.prediction.packages import loaded
 from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.packages.protocol import Load
 from koordlet.prediction.parameters import PredictParameters
-from koordlet.prediction.peaks import Cause, Instant, Loads, NodePeak, NoPrediction, Peak, ProdLoad, no_sample
+from koordlet.prediction.peaks import Cause, Instant, NodePeak, NoPrediction, Peak, ProdLoad, no_sample
 from koordlet.prediction.predictors import n_sigma, registry
+from koordlet.prediction.prod_loads import LENDING, SETTLED, ProdLoads, in_cores_or_bytes
 from koordlet.prediction.usage_models import (
     MAX_PODS,
     TRAINING_INTERVAL_SECONDS,
     ModelsState,
     PodStarts,
-    SeriesStatistics,
     TrainingRound,
     UsageModels,
 )
-from koordlet.samples import (
-    NODE,
-    PROD_AND_UNRESERVED_SYSTEM,
-    RESOURCES,
-    SYSTEM,
-    UNRESERVED_SYSTEM,
-    Resource,
-    SeriesKey,
-    UsageSample,
-    pod_key,
-)
-
-# Ten trainings without a sample: older statistics do not describe the node any more. Well below the manager's
-# degradeTimeMinutes (15), which begins to count only when predictions stop.
-STALE_SECONDS: Final = 300.0
+from koordlet.prediction.week import Week
+from koordlet.prediction.workloads import START_SECONDS, NodeWorkloads, WorkloadEntry
+from koordlet.samples import NODE, RESOURCES, SYSTEM, UNRESERVED_SYSTEM, Resource, SeriesKey, UsageSample, pod_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +59,10 @@ class Prediction:
     prod_allocated: WholeAmounts
     """Requests of the pods in `prod`."""
     prod_reclaimable: WholeAmounts
+    borrowed_pods: int = 0
+    """Cold pods that are predicted from the history of their workload, and count as neither."""
+    lacking_history: Sequence[ChargedPod] = ()
+    """All pods for which the history of their workload may be used, the youngest first."""
 
 
 class PredictionServer:
@@ -89,31 +77,56 @@ class PredictionServer:
     ) -> None:
         self._parameters = parameters
         self._next_parameters = parameters
+        self._training_interval_seconds = training_interval_seconds
         self._new_models = functools.partial(UsageModels, max_pods, training_interval_seconds)
-        self._models = self._new_models()
         self._new_calibration = functools.partial(NodeCalibration, training_interval_seconds)
-        self.calibration = self._new_calibration()
         self.packages = packages if packages is not None else LoadedPredictors()
         self.starts = PodStarts()
         self.sizes = PodSizes()
+        self.workload_history: Mapping[str, WorkloadEntry] = {}
+        """What is known of the workloads of pods, by the UID of the pod. The caller replaces it at any time."""
+        self.score_prior: Prior | None = None
+        """Scores of nodes like this one; the caller replaces it at any time."""
+        self._begin()
+        self.week = Week()
+        self.workloads = NodeWorkloads()
+        """What the pods of this node add to the history of their workloads, stated once an hour."""
+        self.stated_scores: Mapping[Resource, ScoreHistogram] = {}
+        """Scores of the calibrated forecasts at the time of that statement."""
+        self._past_start: Sequence[SeriesKey] = ()
+        """Pods that were past their start at the newest training."""
 
     def configure(self, parameters: PredictParameters) -> None:
         """Use other parameters from the next training on."""
         self._next_parameters = parameters
 
     def train(
-        self, now_seconds: float, samples: Mapping[SeriesKey, UsageSample], boot_seconds: float | None = None
+        self,
+        now_seconds: float,
+        samples: Mapping[SeriesKey, UsageSample],
+        boot_seconds: float | None = None,
+        pods: Iterable[ChargedPod] = (),
     ) -> TrainingRound:
         """Add one sample per series: the p90 of its last 30 s. NaN marks a resource without a sample.
 
-        See `UsageModels.train` for `boot_seconds`.
+        See `UsageModels.train` for `boot_seconds`. `pods` are those bound to the node; without them nothing is known of
+        Prod without its new pods, nor of the week.
         """
         self._parameters = self._next_parameters
+        self._prod.parameters = self._parameters
         self.starts.begin_again(self._models, self._parameters.cold_start_period_seconds)
+        self._prod.history = self.workload_history
+        self._past_start = self._prod.past_start()
+        self._models.forget_samples(self._past_start)
         half_lives = {
             Resource.CPU: self._parameters.cpu_half_life_seconds,
             Resource.MEMORY: self._parameters.memory_half_life_seconds,
         }
+        if prod_pods := allocation.charged_to_prod(pods):
+            settled, requested = self._prod.settled_usage(samples, prod_pods)
+            self.week.add(now_seconds, settled, requested)
+            if all(map(math.isfinite, settled)):
+                samples = {**samples, SETTLED: settled}
         done = self._models.train(now_seconds, samples, half_lives, boot_seconds)
         if done.clock_step_seconds:
             self.calibration.shift_clock(done.clock_step_seconds)
@@ -138,20 +151,28 @@ class PredictionServer:
         prod_pods = allocation.charged_to_prod(pods)
         keys = [UNRESERVED_SYSTEM, *map(_pod_key, prod_pods)]
         usage = {resource: self._models.newest_values(resource, keys, of_last_training=True) for resource in RESOURCES}
-        unit = {resource: _in_cores_or_bytes(capacity, resource) for resource in RESOURCES}
-        self.calibration.begin_again(self.starts.begun_again)
+        unit = {resource: in_cores_or_bytes(capacity, resource) for resource in RESOURCES}
+        self.calibration.begin_again([*self.starts.begun_again, *self._past_start])
         horizon, target = parameters.horizon_seconds, parameters.violation_target_percent
         self.calibration.tick(
-            now_seconds, keys, usage, capacity=unit, horizon_seconds=horizon, target_percent=target, capped=capped
+            now_seconds,
+            keys,
+            usage,
+            capacity=unit,
+            horizon_seconds=horizon,
+            target_percent=target,
+            basis=f"{parameters.cold_start} after {parameters.cold_start_period_seconds:g} s",
+            capped=capped,
         )
+        self._note_workloads(now_seconds, prod_pods, usage)
         idle = [resource for resource, calibration in self.calibration.resources.items() if calibration.watched is None]
         if idle:
-            warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
-            added = self.sizes.added(warm, self._models, parameters.cold_start_period_seconds)
-            proven = [pod for pod in warm if pod.uid not in added]
+            divided = self._prod.divided(now_seconds, prod_pods, parameters, unmeasured)
+            added = self.sizes.added(divided.predicted, self._models, parameters.cold_start_period_seconds)
+            proven = [pod for pod in divided.predicted if pod.uid not in added]
             for resource in idle:
-                load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, parameters=parameters)
-                if (calibrated := self._calibrated(load, proven, parameters.n)) is not None:
+                load = self._prod.prod_load(now_seconds, resource, divided, capacity=capacity, parameters=parameters)
+                if (calibrated := self._prod.calibrated(load, proven, divided.lent, parameters.n)) is not None:
                     self.calibration.resources[resource].watch(calibrated.load)
 
     def predict(
@@ -185,6 +206,7 @@ class PredictionServer:
         unmeasured: Container[str] = (),
     ) -> list[Prediction | NoPrediction]:
         """Return what `predict` returns for each policy; what does not depend on the predictor is computed once."""
+        self._prod.history, self._prod.prior = self.workload_history, self.score_prior
         instant = Instant(now_seconds, list(pods), allocatable, capacity, unmeasured)
         return [self._predict(instant, policy) for policy in policies]
 
@@ -196,12 +218,12 @@ class PredictionServer:
         since_seconds = float(self._models.first_seconds(prod)[0]) if class_series.PROD in self._models else math.nan
         if math.isnan(since_seconds):
             return NoPrediction("the Prod class has no sample yet")
-        loads = self._loads(instant, parameters)
+        loads = self._prod.of_instant(instant, parameters)
         predicted: dict[Resource, Peak] = {}
         for resource, load in loads.by_resource.items():
-            result = self._peak(instant.now_seconds, load, loads.warm, parameters)
-            if isinstance(result, Peak) and result.peak < load.usage:
-                result = dataclasses.replace(result, peak=min(load.usage, load.capacity))
+            result = self._peak(instant.now_seconds, load, loads.pods.predicted, parameters)
+            if isinstance(result, Peak) and result.peak < (least := self._least(instant, load)):
+                result = dataclasses.replace(result, peak=min(least, load.capacity))
             if self._answering(parameters) is not parameters:  # this call has switched it off
                 return self._predict(instant, parameters)
             if isinstance(result, NoPrediction):
@@ -213,14 +235,21 @@ class PredictionServer:
         return Prediction(
             parameters=parameters,
             since_seconds=since_seconds,
-            warm_pods=len(loads.warm),
-            cold_pods=loads.cold_pods,
+            warm_pods=loads.pods.warm_pods,
+            cold_pods=len(loads.pods.cold),
+            borrowed_pods=len(loads.pods.lent) + len(loads.pods.starting),
+            lacking_history=self._prod.by_age(loads.pods.new) if parameters.cold_start == LENDING else (),
             node=instant.node_peaks[parameters.n],
             prod=predicted,
             prod_peak=peak,
             prod_allocated=instant.requested,
             prod_reclaimable=allocation.prod_reclaimable(instant.requested, peak, instant.allocatable),
         )
+
+    def _least(self, instant: Instant, load: ProdLoad) -> float:
+        """Return the least of every peak: the usage now, and that of the same hours of the last days."""
+        requested = instant.requested.in_cores_or_bytes(load.resource)
+        return max(load.usage, self.week.floor(instant.now_seconds, load.resource, requested))
 
     def inform_packages(
         self,
@@ -236,13 +265,13 @@ class PredictionServer:
             return
         parameters = self._parameters
         prod_pods = allocation.charged_to_prod(pods)
-        warm, cold = self._warm_and_cold(prod_pods, parameters.cold_start_period_seconds, unmeasured)
+        divided = self._prod.divided(now_seconds, prod_pods, parameters, unmeasured)
 
         def current_load(resource: Resource) -> Load | None:
-            load = self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, parameters=parameters)
+            load = self._prod.prod_load(now_seconds, resource, divided, capacity=capacity, parameters=parameters)
             if load.unreserved_system is None:
                 return None
-            return self._given(now_seconds, load, warm, parameters)
+            return self._given(now_seconds, load, divided.predicted, parameters)
 
         self.packages.observe(names, current_load)
 
@@ -264,9 +293,20 @@ class PredictionServer:
 
     def forget(self) -> None:
         """Discard all models and their history."""
+        self._begin()
+        self.week = Week()
+        self.packages.forget()
+
+    def _begin(self) -> None:
         self._models = self._new_models()
         self.calibration = self._new_calibration()
-        self.packages.forget()
+        self._prod = ProdLoads(
+            self._models,
+            self.calibration,
+            self.starts,
+            self.sizes,
+            training_interval_seconds=self._training_interval_seconds,
+        )
 
     def _answering(self, parameters: PredictParameters) -> PredictParameters:
         name = self.packages.in_force(parameters.predictor)
@@ -291,91 +331,38 @@ class PredictionServer:
             now_seconds, load, warm, parameters, models=self._models, calibration=self.calibration
         )
 
-    def _warm_and_cold(
-        self, prod_pods: Sequence[ChargedPod], cold_start_period_seconds: float, unmeasured: Container[str]
-    ) -> tuple[list[ChargedPod], list[ChargedPod]]:
-        """Return warm pods and cold pods. A pod is cold when its own record, not its age, is too short."""
-        self.sizes.follow(prod_pods, self._models, self._parameters.cold_start_period_seconds)
-        running = [pod for pod in prod_pods if pod.uid not in unmeasured and pod.uid not in self.starts.not_started]
-        modelled = [pod for pod in running if _pod_key(pod) in self._models]
-        keys = [_pod_key(pod) for pod in modelled]
-        is_measured = np.isfinite(self._models.first_seconds(keys))
-        long_enough = is_measured & (self._models.recorded_seconds(keys) >= cold_start_period_seconds)
-        warm = [pod for pod, is_warm in zip(modelled, long_enough, strict=True) if is_warm]
-        warm_uids = {pod.uid for pod in warm}
-        return warm, [pod for pod in prod_pods if pod.uid not in warm_uids]
-
-    def _loads(self, instant: Instant, parameters: PredictParameters) -> Loads:
-        """Return the loads of both resources; policies of one cold-start period and N share them."""
-        key = parameters.cold_start_period_seconds, parameters.n
-        if (loads := instant.loads.get(key)) is not None:
-            return loads
-        now_seconds, capacity = instant.now_seconds, instant.capacity
-        warm, cold = self._warm_and_cold(instant.prod_pods, key[0], instant.unmeasured)
-        by_resource = {
-            resource: self._prod_load(now_seconds, resource, warm, cold, capacity=capacity, parameters=parameters)
-            for resource in RESOURCES
-        }
-        instant.loads[key] = Loads(warm, len(cold), by_resource)
-        return instant.loads[key]
-
-    def _prod_load(
-        self,
-        now_seconds: float,
-        resource: Resource,
-        warm: Sequence[ChargedPod],
-        cold: Sequence[ChargedPod],
-        *,
-        capacity: WholeAmounts | None,
-        parameters: PredictParameters,
-    ) -> ProdLoad:
-        added = self.sizes.added(warm, self._models, parameters.cold_start_period_seconds).values()
-        charged_beside = sum(amounts.in_cores_or_bytes(resource) for amounts in added)
-        usage_of_cold = self._models.newest_values(resource, [_pod_key(pod) for pod in cold])
-        warm_keys = [_pod_key(pod) for pod in warm]
-        load = ProdLoad(
-            resource=resource,
-            warm_pods=self._models.statistics(resource, warm_keys),
-            warm_usage=self._models.newest_values(resource, warm_keys),
-            warm_limits=allocation.cpu_limits(warm) if resource is Resource.CPU else math.inf,
-            warm_requests=allocation.requested_by(warm).in_cores_or_bytes(resource),
-            cold_requests=allocation.charged_while_cold(cold, resource, usage_of_cold) + charged_beside,
-            added=charged_beside,
-            capacity=_in_cores_or_bytes(capacity, resource),
-            prod=self._current(now_seconds, resource, class_series.PROD),
-            system=self._current(now_seconds, resource, SYSTEM),
-            unreserved_system=self._current(now_seconds, resource, UNRESERVED_SYSTEM),
-            prod_and_unreserved_system=self._current(now_seconds, resource, PROD_AND_UNRESERVED_SYSTEM),
+    def _note_workloads(
+        self, now_seconds: float, prod_pods: Sequence[ChargedPod], usage: Mapping[Resource, FloatArray]
+    ) -> None:
+        """Add the usage of all pods but those that wait for a container; `usage` is of S and of every Prod pod."""
+        away = self.starts.waiting | self.starts.not_started
+        places = [index for index, pod in enumerate(prod_pods) if pod.uid not in away and _pod_key(pod) in self._models]
+        pods = [prod_pods[index] for index in places]
+        recorded_seconds = self._models.recorded_seconds([_pod_key(pod) for pod in pods])
+        is_warm = recorded_seconds >= self._parameters.cold_start_period_seconds
+        chosen = np.flatnonzero(is_warm | (recorded_seconds < START_SECONDS))
+        rows = 1 + np.array(places, np.intp)[chosen]
+        self.workloads.add(
+            now_seconds,
+            [(pods[index], bool(is_warm[index])) for index in chosen],
+            {resource: values[rows] for resource, values in usage.items()},
+            longest_gap_seconds=2 * self._training_interval_seconds,
         )
-        return dataclasses.replace(load, calibrated=functools.cache(lambda: self._calibrated(load, warm, parameters.n)))
-
-    def _calibrated(self, load: ProdLoad, warm_pods: Sequence[ChargedPod], n: float) -> Calibrated | None:
-        if load.unreserved_system is None:
-            return None
-        keys = [UNRESERVED_SYSTEM, *map(_pod_key, warm_pods)]
-        series = self._models.statistics(load.resource, keys)
-        oldest_seconds = float(np.fmin.reduce(self._models.first_seconds(keys)))
-        warm = WarmSeries(keys, series.mean(), series.stdev(), oldest_seconds)
-        requests = load.warm_requests + load.cold_requests - load.added + n_sigma.sig(load.unreserved_system, n)
-        return self.calibration.calibrated(load.resource, warm, load.cold_requests, requests)
-
-    def _current(self, now_seconds: float, resource: Resource, key: SeriesKey) -> SeriesStatistics | None:
-        """Return the statistics of a series, None unless its newest sample is current."""
-        if key not in self._models:
-            return None
-        series = self._models.statistics(resource, [key])
-        age_seconds = now_seconds - float(series.bank.last_seconds(series.rows)[0])
-        return series if age_seconds <= STALE_SECONDS else None
+        if self.workloads.is_due(now_seconds):
+            rises = self.calibration.rises([_pod_key(pod) for pod in pods])
+            uids = [pod.uid for pod in prod_pods]
+            self.workloads.state(now_seconds, uids, {pod.uid: rise for pod, rise in zip(pods, rises, strict=True)})
+            self.stated_scores = self.calibration.scores()
 
     def _node_peaks(self, instant: Instant, n: float) -> dict[Resource, NodePeak]:
         now_seconds, peaks = instant.now_seconds, {}
         for resource in RESOURCES:
-            node = self._current(now_seconds, resource, NODE)
-            system = self._current(now_seconds, resource, SYSTEM)
+            node = self._prod.current(now_seconds, resource, NODE)
+            system = self._prod.current(now_seconds, resource, SYSTEM)
             if node is None or system is None:
                 return {}
             pods = self._models.statistics(resource, self._running_pods(resource, instant.bound))
-            peak = n_sigma.everything(node, pods, system, n, _in_cores_or_bytes(instant.capacity, resource))
+            peak = n_sigma.everything(node, pods, system, n, in_cores_or_bytes(instant.capacity, resource))
             peaks[resource] = NodePeak(float(node.mean()[0]), float(node.stdev()[0]), peak)
         return peaks
 
@@ -390,10 +377,6 @@ class PredictionServer:
             for key, is_newest, is_known in zip(modelled, newest, has_mean, strict=True)
             if is_known and not terminated.get(key, not is_newest)
         ]
-
-
-def _in_cores_or_bytes(capacity: WholeAmounts | None, resource: Resource) -> float:
-    return math.inf if capacity is None else capacity.in_cores_or_bytes(resource)
 
 
 def _pod_key(pod: ChargedPod) -> SeriesKey:

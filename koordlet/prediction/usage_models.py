@@ -169,6 +169,12 @@ class UsageModels:
         for bank in self.banks.values():
             bank.clear(rows)
 
+    def forget_samples(self, keys: Iterable[SeriesKey]) -> None:
+        """Discard the samples of series, which keep their recorded time."""
+        rows = self._rows.numbers(keys)
+        for bank in self.banks.values():
+            bank.forget_samples(rows)
+
     def __contains__(self, key: SeriesKey) -> bool:
         return key in self._rows
 

@@ -22,7 +22,7 @@ from koordlet.metric_cache import series
 from koordlet.node_observer import NodeObserver
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction
-from koordlet.prediction.server import Prediction
+from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.report import conditions, sending, status, usage_windows
 
 _FRESH_SECONDS: Final = 60.0
@@ -94,9 +94,17 @@ class ReportBuilder:
                     forecast.sampled_at_seconds, self.observer.cache, forecast.bound, cluster.spec.metric_collect_policy
                 ),
                 bound=forecast.bound,
+                stated=_stated(self.observer.server),
+                lacking_history=() if isinstance(result, NoPrediction) else result.lacking_history,
                 predicted=None
                 if isinstance(result, NoPrediction)
-                else status.publishable(result, forecast.policy, now, self.observer.evaluation.records),
+                else status.publishable(
+                    result,
+                    forecast.policy,
+                    now,
+                    self.observer.evaluation.records,
+                    self.observer.server.calibration.labels(),
+                ),
                 conditions=conditions.evaluate(
                     self._facts(forecast, cluster, state_problem), cluster.conditions, now, cluster.generation
                 ),
@@ -111,7 +119,7 @@ class ReportBuilder:
             has_node_usage=forecast.now_seconds - forecast.sampled_at_seconds < _FRESH_SECONDS,
             no_data=observer.no_data,
             pods_are_known=forecast.bound is not None,
-            warm_pods=prediction.warm_pods if prediction else 0,
+            warm_pods=prediction.warm_pods + prediction.borrowed_pods if prediction else 0,
             cold_pods=prediction.cold_pods if prediction else 0,
             cold_start_period_seconds=forecast.policy.cold_start_period_seconds or 0,
             no_prediction=result.reason if isinstance(result, NoPrediction) else None,
@@ -157,6 +165,14 @@ class ReportBuilder:
         if isinstance(result, NoPrediction):
             self.without_prediction[result.cause] += 1
         return result
+
+
+def _stated(server: PredictionServer) -> status.Stated | None:
+    """Return the newest statement, None before the first one."""
+    if not server.workloads.stated and not server.stated_scores:
+        return None
+    at = dt.datetime.fromtimestamp(server.workloads.stated_seconds, dt.UTC)
+    return status.Stated(at, server.workloads.stated, server.stated_scores)
 
 
 def throttled_prod_pods(collectors: Iterable[Collector], pods_by_uid: Mapping[str, PodOnNode]) -> list[str]:

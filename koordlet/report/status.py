@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
 import pydantic
 
 from api_types import names, wire_model
@@ -26,10 +27,12 @@ from api_types.colocation import controller_config
 from api_types.kubernetes import priority_and_qos as pq
 from api_types.kubernetes import quantities, times
 from api_types.node_metric import types as node_metric
+from api_types.node_metric import workloads
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodOnNode
 from koordlet.prediction import allocation
-from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.allocation import ChargedPod, WholeAmounts
+from koordlet.prediction.calibration.history import CALIBRATED_LABELS, ScoreHistogram
 from koordlet.prediction.evaluation import Record, Scores
 from koordlet.prediction.peaks import NodePeak
 from koordlet.prediction.server import Prediction
@@ -43,6 +46,15 @@ _LARGEST_POD_BYTES: Final = 640
 """Upper bound of an entry: a name of 253, a namespace of 63, and the rest of known words and numbers."""
 _NOTE_BYTES: Final = 200
 """Upper bound of the text added to the message of Ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What the agent states once an hour."""
+
+    at: dt.datetime
+    workloads: Sequence[workloads.AddedWorkload]
+    scores: Mapping[Resource, ScoreHistogram]
 
 
 Statistics = Mapping[str, UsageSample | None]
@@ -169,6 +181,8 @@ def build(
     bound: Iterable[PodOnNode] | None,
     predicted: PredictedPeak | None,
     conditions: list[node_metric.NodeMetricCondition],
+    stated: Stated | None = None,
+    lacking_history: Sequence[ChargedPod] = (),
 ) -> node_metric.NodeMetricStatus:
     """Return the status to publish, all of the instant `sampled_at`. `bound` is None while the pods are unknown.
 
@@ -200,8 +214,31 @@ def build(
         allocated=_allocated(bound, predicted),
         usage=usage_by_class(reported.by_class),
         prediction=predicted.prediction if predicted else None,
+        workloads=list(stated.workloads) or None if stated else None,
+        workloads_time=stated.at if stated and stated.workloads else None,
+        cold_pods=[
+            workloads.ColdPod(**pod.owner._asdict(), pod=workloads.pod_hash(pod.uid))
+            for pod in lacking_history[: workloads.MOST_HISTORY]
+            if pod.owner is not None
+        ]
+        or None,
+        scores=_scores(stated) if stated else None,
         conditions=conditions,
     )
+
+
+def _scores(stated: Stated) -> workloads.ReportedScores | None:
+    """Return the scores on the wire, absent without any."""
+    if not any(scores.labels for scores in stated.scores.values()):
+        return None
+    cpu, memory = (
+        workloads.ScoreCells(
+            labels=scores.labels,
+            cells=[[int(cell), round(float(scores.weights[cell]), 4)] for cell in np.flatnonzero(scores.weights)],
+        )
+        for scores in (stated.scores[Resource.CPU], stated.scores[Resource.MEMORY])
+    )
+    return workloads.ReportedScores(update_time=stated.at, cpu=cpu, memory=memory)
 
 
 def _wrapped(units: Mapping[str, int]) -> node_metric.ReclaimableMetric:
@@ -289,11 +326,16 @@ def publishable(
     policy: controller_config.PredictPolicy,
     predicted_at: dt.datetime,
     evaluated: Mapping[str, Record],
+    labels: Mapping[Resource, int] | None = None,
 ) -> PredictedPeak:
     """Return the prediction as published, with the live evaluation: every peak, mean and deviation is rounded up."""
     node = prediction.node
     cpu, memory = prediction.prod[Resource.CPU].level, prediction.prod[Resource.MEMORY].level
-    levels = None if cpu is None or memory is None else node_metric.CalibrationLevels(cpu=cpu, memory=memory)
+    levels = None
+    if cpu is not None and memory is not None:
+        missing = max(CALIBRATED_LABELS - min((labels or {}).values(), default=0), 0)
+        until = predicted_at + dt.timedelta(seconds=missing * prediction.parameters.horizon_seconds)
+        levels = node_metric.CalibrationLevels(cpu=cpu, memory=memory, until=until if missing else None)
     return PredictedPeak(
         prediction=node_metric.PredictionStatus(
             predictor=prediction.parameters.predictor,
@@ -303,6 +345,7 @@ def publishable(
             level=levels,
             warm_pods=prediction.warm_pods,
             cold_pods=prediction.cold_pods,
+            borrowed_pods=prediction.borrowed_pods or None,
             node=_node(node[Resource.CPU], node[Resource.MEMORY]) if node else None,
             prod=_prod(prediction),
             evaluation=publishable_records(evaluated),
@@ -329,10 +372,12 @@ def publishable_records(records: Mapping[str, Record]) -> list[node_metric.Predi
 def _resource_evaluation(scores: Scores | None) -> node_metric.ResourceEvaluation | None:
     if scores is None:
         return None
-    severity = scores.severity_ratio
+    severity, worst = scores.severity_ratio, scores.worst_hour()
     return node_metric.ResourceEvaluation(
         forecasts=round(scores.forecasts, 1),
         violation_percent=round(100 * scores.violation_ratio, 2),
         severity_percent=None if severity is None else round(100 * severity, 2),
         savings_percent=round(100 * scores.savings_ratio, 2),
+        worst_hour=None if worst is None else worst[0],
+        worst_hour_violation_percent=None if worst is None else round(100 * worst[1], 2),
     )

@@ -18,6 +18,7 @@ forecast and L what the pods requested.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from api_types.node_metric.workloads import ScorePrior
 from koordlet.prediction.histogram_bank import FloatArray, IntArray
 from koordlet.samples import Resource
 
@@ -77,23 +79,36 @@ class DayRing:
         return self.values.shape == (count, SLOTS) and 0 <= self.head < SLOTS
 
     def base(
-        self, rows: IntArray, mean: FloatArray, stdev: FloatArray, oldest_seconds: float, now_seconds: float
+        self,
+        rows: IntArray,
+        mean: FloatArray,
+        stdev: FloatArray,
+        oldest_seconds: float,
+        now_seconds: float,
+        *,
+        most: FloatArray | float = math.inf,
     ) -> float:
-        """Return B of the warm series in `rows`, as a share of capacity; slots before `oldest_seconds` do not count."""
+        """Return B of the warm series in `rows`, as a share of capacity; slots before `oldest_seconds` do not count.
+
+        A series with a finite `most` is borrowed: its mean and deviation count to that at most, and their sum of three
+        deviations is at least its largest value of 3 hours.
+        """
         if not len(rows):
             return LEAST_BASE
+        usual, high = np.minimum(mean + stdev, most), np.minimum(mean + 3 * stdev, most)
         slots_back = (self.head - np.arange(SLOTS)) % SLOTS
         values = self.values[rows].astype(np.float32)
         largest = np.fmax.reduce(values[:, slots_back < _SLOTS_OF_3_HOURS], axis=1)
+        largest = np.where(np.isfinite(most), np.fmax(largest, high), largest)
         missing = np.isnan(values)
-        np.copyto(values, (mean + stdev)[:, np.newaxis], where=missing, casting="same_kind")
+        np.copyto(values, usual[:, np.newaxis], where=missing, casting="same_kind")
         total = values.sum(axis=0, dtype=np.float64)
         total = np.where(slots_back * SLOT_SECONDS <= now_seconds - oldest_seconds, total, 0.0)
         terms = (
             total.max(),
             total[slots_back < _SLOTS_OF_6_HOURS].max(),
             np.nansum(largest, dtype=np.float64),
-            (mean + 3 * stdev).sum(),
+            high.sum(),
         )
         return max(float(sum(terms)) / 4, LEAST_BASE)
 
@@ -114,7 +129,8 @@ class DayRing:
 
 
 MIN_LABELS: Final = 24
-"""Below it there is no calibrated peak; below twice as many the larger of it and n-sigma-v2 is taken."""
+"""Below it there is no calibrated peak; below `CALIBRATED_LABELS` the larger of it and n-sigma-v2 is taken."""
+CALIBRATED_LABELS: Final = 2 * MIN_LABELS
 _KAPPA: Final = 0.8  # violations cluster: aim at less than the target
 _INFLATION: Final = 4.0  # correction of a finite sample
 _ROUNDING: Final = 1e-9
@@ -146,11 +162,15 @@ class ScoreHistogram:
     labels: int = 0
     """Number of scores that were added."""
     newest_seconds: float = 0.0
+    basis: str = ""
+    """What the forecasts were made with beside the horizon: those of others are worth nothing."""
+    has_begun_again: bool = False
+    """Whether horizon or basis have changed."""
 
     @classmethod
-    def empty(cls, resource: Resource, horizon_seconds: float) -> Self:
+    def empty(cls, resource: Resource, horizon_seconds: float, basis: str = "") -> Self:
         """Return a histogram without scores."""
-        return cls(resource, horizon_seconds, np.zeros(len(SCALES[resource].grid)))
+        return cls(resource, horizon_seconds, np.zeros(len(SCALES[resource].grid)), basis=basis)
 
     @property
     def scale(self) -> Scale:
@@ -177,6 +197,11 @@ class ScoreHistogram:
         risen = quantile - self._quantile(0.5) if self.scale.is_additive else quantile
         return quantile + risen * share  # what a sample of few labels adds
 
+    def joined(self, prior: FloatArray) -> ScoreHistogram:
+        """Return these scores beside those of like nodes, which count as those of two days."""
+        weights = self.weights + prior * (CALIBRATED_LABELS / prior.sum())
+        return dataclasses.replace(self, weights=weights, labels=self.labels + CALIBRATED_LABELS)
+
     def is_possible(self, resource: Resource) -> bool:
         """Return whether an agent can have recorded these scores of a resource."""
         return (
@@ -195,3 +220,37 @@ class ScoreHistogram:
     def _quantile(self, share: float) -> float:
         cumulated = np.cumsum(self.weights)
         return float(self.scale.grid[np.argmax(cumulated >= share * cumulated[-1] - _ROUNDING)])
+
+
+_PRIOR_LABELS: Final = 500
+_PRIOR_NODES: Final = 5
+_PRIOR_AGE_SECONDS: Final = 3 * 86_400.0
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Scores of nodes like this one, for as long as it has few of its own."""
+
+    updated_seconds: float
+    nodes: int
+    labels: Mapping[Resource, float]
+    weights: Mapping[Resource, FloatArray]
+
+    @classmethod
+    def from_wire(cls, prior: ScorePrior) -> Self:
+        """Return the scores in `spec.scorePrior`; cells that no grid has do not count."""
+        cells = {Resource.CPU: prior.cpu, Resource.MEMORY: prior.memory}
+        weights = {}
+        for resource, scores in cells.items():
+            weights[resource] = np.zeros(len(SCALES[resource].grid))
+            for index, weight in scores.cells:
+                if index < len(weights[resource]):
+                    weights[resource][int(index)] += weight
+        labels = {resource: scores.labels for resource, scores in cells.items()}
+        return cls(prior.update_time.timestamp(), prior.nodes, labels, weights)
+
+    def usable(self, resource: Resource, now_seconds: float) -> FloatArray | None:
+        """Return the weights of one resource, None where they are too few, of too few nodes, or too old."""
+        is_known = self.nodes >= _PRIOR_NODES and self.labels[resource] >= _PRIOR_LABELS
+        is_new = now_seconds - self.updated_seconds < _PRIOR_AGE_SECONDS
+        return self.weights[resource] if is_known and is_new and self.weights[resource].any() else None

@@ -5,6 +5,8 @@ Rows belong to S and to the Prod pods that are bound now; the row of a pod that 
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
@@ -31,6 +33,10 @@ class WarmSeries(NamedTuple):
     stdev: FloatArray
     oldest_seconds: float
     """Time of the first record of any of them."""
+    most: FloatArray | float = math.inf
+    """What the statistics of each count at most; infinite for a series that is not borrowed."""
+    rise: float = 0.0
+    """Largest rise of the workloads of borrowed series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +47,19 @@ class Calibrated:
     calibration: ResourceCalibration
     load: Load
     unit: float
+    prior: FloatArray | None = None
+    """Weights of the scores of nodes like this one."""
 
     @property
     def level(self) -> Level:
         """Return which answer is in force."""
-        return self.calibration.level
+        return self.calibration.level(self.prior)
 
     def peak(self, n_sigma: float, target_percent: float, margin_factor: float) -> float:
         """Return the peak; `n_sigma` is the answer of n-sigma-v2, `target_percent` the wanted share of violations."""
         share = _target_share(self.resource, target_percent)
-        return self.calibration.peak(self.load, n_sigma / self.unit, share, margin_factor) * self.unit
+        peak = self.calibration.peak(self.load, n_sigma / self.unit, share, margin_factor, prior=self.prior)
+        return peak * self.unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,18 +101,21 @@ class NodeCalibration:
         capacity: Mapping[Resource, float],
         horizon_seconds: float,
         target_percent: float,
+        basis: str = "",
         capped: Collection[Resource] = (),
     ) -> None:
         """Record the newest usage of S, the first of `keys`, and of every bound Prod pod.
 
         NaN marks a series without a sample; without one of S nothing is recorded, because the total is not known.
+        Scores of another horizon or another `basis` are dropped: they belong to other forecasts.
         `capacity` is the unit of everything that is stored, so only that of the first call counts. The usage of
         resources in `capped` was held down: it confirms no forecast for the `target_percent` of violations.
         """
         if not self.resources:
             self._units = dict(capacity)
             self.resources = {
-                resource: ResourceCalibration(ScoreHistogram.empty(resource, horizon_seconds)) for resource in RESOURCES
+                resource: ResourceCalibration(ScoreHistogram.empty(resource, horizon_seconds, basis))
+                for resource in RESOURCES
             }
         bound = set(keys)
         gone = self._rows.release([key for key in self._rows if key not in bound])
@@ -111,7 +123,7 @@ class NodeCalibration:
         for resource, calibration in self.resources.items():
             calibration.ensure_rows(self._rows.needed)  # readers expect the rows of a series without a sample too
             calibration.clear(gone)
-            calibration.change_horizon(horizon_seconds)
+            calibration.follow(horizon_seconds, basis)
             shares = usage[resource] / self._units[resource]
             if np.isnan(shares[0]):
                 continue
@@ -131,7 +143,15 @@ class NodeCalibration:
         for calibration in self.resources.values():
             calibration.ring.clear(rows)
 
-    def calibrated(self, resource: Resource, warm: WarmSeries, cold: float, requests: float) -> Calibrated | None:
+    def calibrated(
+        self,
+        resource: Resource,
+        warm: WarmSeries,
+        cold: float,
+        requests: float,
+        *,
+        prior: FloatArray | None = None,
+    ) -> Calibrated | None:
         """Return the peaks of a load, None before the first tick and for series that it did not know.
 
         `cold` is C; `requests` are those of all pods and the n-sigma peak of S, in cores or bytes.
@@ -147,8 +167,22 @@ class NodeCalibration:
             oldest_seconds=warm.oldest_seconds,
             cold=cold / unit,
             requests=requests / unit,
+            most=warm.most / unit,
+            rise=warm.rise / unit,
         )
-        return Calibrated(resource, calibration, load, unit)
+        return Calibrated(resource, calibration, load, unit, prior)
+
+    def scores(self) -> dict[Resource, ScoreHistogram]:
+        """Return a copy of the scores of each resource."""
+        return {resource: copy.copy(calibration.scores) for resource, calibration in self.resources.items()}
+
+    def rises(self, keys: Sequence[SeriesKey]) -> list[float]:
+        """Return the largest rise of memory within one horizon of each series in bytes, 0 for one without a row."""
+        if (calibration := self.resources.get(Resource.MEMORY)) is None:
+            return [0.0] * len(keys)
+        largest = calibration.rises.max(axis=1, initial=0.0).astype(float) * self._units[Resource.MEMORY]
+        rows = [int(self._rows.numbers([key])[0]) if key in self._rows else -1 for key in keys]
+        return [float(largest[row]) if 0 <= row < len(largest) else 0.0 for row in rows]
 
     def last_day(self, resource: Resource, keys: Sequence[SeriesKey]) -> FloatArray:
         """Return the largest sample of every 5 minutes of each series in cores or bytes, the current slot first.

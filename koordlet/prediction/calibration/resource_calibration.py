@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from koordlet.prediction.calibration.history import MIN_LABELS, DayRing, HalfArray, ScoreHistogram
+from koordlet.prediction.calibration.history import CALIBRATED_LABELS, MIN_LABELS, DayRing, HalfArray, ScoreHistogram
 from koordlet.prediction.histogram_bank import FloatArray, IntArray
 from koordlet.samples import Resource
 
@@ -44,6 +44,7 @@ class Level(enum.StrEnum):
     N_SIGMA = "n-sigma-v2"
     LARGER = "max"
     CALIBRATED = "calibrated"
+    PRIOR = "prior"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,10 @@ class Load:
     """C."""
     requests: float
     """L: the requests of all pods, and the n-sigma peak of unreserved system usage."""
+    most: FloatArray | float = math.inf
+    """Of each warm series: what its mean and deviation count at most, infinite unless it is borrowed."""
+    rise: float = 0.0
+    """Least J: the largest rise of the workloads of borrowed pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +104,16 @@ class ResourceCalibration:
     is_capped: bool = False
     """Whether usage was held down since the forecast was made."""
 
-    @property
-    def level(self) -> Level:
-        """Which answer is in force with the labels seen."""
+    def level(self, prior: FloatArray | None = None) -> Level:
+        """Return which answer is in force with the labels seen; `prior` are the scores of nodes like this one.
+
+        These are not used where scores began again: those of the others may have been learned as before.
+        """
+        if prior is not None and self.scores.labels < CALIBRATED_LABELS and not self.scores.has_begun_again:
+            return Level.PRIOR
         if self.scores.labels < MIN_LABELS:
             return Level.N_SIGMA
-        return Level.LARGER if self.scores.labels < 2 * MIN_LABELS else Level.CALIBRATED
+        return Level.LARGER if self.scores.labels < CALIBRATED_LABELS else Level.CALIBRATED
 
     def ensure_rows(self, count: int) -> None:
         """Make room for at least `count` rows."""
@@ -171,29 +180,41 @@ class ResourceCalibration:
         self.now[rows] = self.begin[rows] = self.most[rows] = 0.0
         self.rises[rows] = 0.0
 
-    def peak(self, load: Load, n_sigma: float, target_share: float, margin_factor: float = 1.0) -> float:
+    def peak(
+        self,
+        load: Load,
+        n_sigma: float,
+        target_share: float,
+        margin_factor: float = 1.0,
+        *,
+        prior: FloatArray | None = None,
+    ) -> float:
         """Return the peak for a target share (0..1) of violations; `n_sigma` is the answer while few labels exist."""
-        usage = float(self.now.sum())
-        if self.level is Level.N_SIGMA:
+        usage, level = float(self.now.sum()), self.level(prior)
+        if level is Level.N_SIGMA:
             return max(n_sigma, usage)
-        multiplier, base = self.scores.multiplier(target_share), self._base(load)
+        scores = self.scores.joined(prior) if prior is not None and level is Level.PRIOR else self.scores
+        multiplier, base = scores.multiplier(target_share), self._base(load)
         if self.scores.scale.is_additive:
-            rise = float(self.rises[load.warm_rows].max(initial=0.0))
+            rise = max(float(self.rises[load.warm_rows].max(initial=0.0)), load.rise)
             floor = load.cold + float(self.now[load.warm_rows].sum()) + rise
             peak = max(load.cold + base + multiplier * (load.requests - load.cold), floor)
         else:
             peak = load.cold + multiplier * base
         peak = load.cold + (peak - load.cold) * margin_factor
         peak = max(min(peak, load.requests), usage)
-        return max(peak, n_sigma) if self.level is Level.LARGER else peak
+        return max(peak, n_sigma) if level is Level.LARGER else peak
 
-    def change_horizon(self, horizon_seconds: float) -> None:
-        """Forecast for another horizon from now on: scores and rises belong to the old one."""
-        if horizon_seconds == self.scores.horizon_seconds:
+    def follow(self, horizon_seconds: float, basis: str) -> None:
+        """Forecast for this horizon and on this basis from now on: scores belong to both, rises to the horizon."""
+        before = self.scores
+        if (horizon_seconds, basis) == (before.horizon_seconds, before.basis):
             return
-        self.scores = ScoreHistogram.empty(self.scores.resource, horizon_seconds)
+        self.scores = ScoreHistogram.empty(before.resource, horizon_seconds, basis)
+        self.scores.has_begun_again = True
         self.watched = None
-        self.rises[:] = 0.0
+        if horizon_seconds != before.horizon_seconds:
+            self.rises[:] = 0.0
 
     def shift_clock(self, seconds: float) -> None:
         """Follow a step of the wall clock, which ages nothing and ends no forecast."""
@@ -226,7 +247,9 @@ class ResourceCalibration:
 
     def _base(self, load: Load) -> float:
         now_seconds = self.seconds or 0.0
-        return self.ring.base(load.warm_rows, load.warm_mean, load.warm_stdev, load.oldest_seconds, now_seconds)
+        return self.ring.base(
+            load.warm_rows, load.warm_mean, load.warm_stdev, load.oldest_seconds, now_seconds, most=load.most
+        )
 
     def _keep_rises(self) -> None:
         still = self.mask & self.here

@@ -16,6 +16,7 @@ from koordlet.prediction.packages.protocol import Load, Series
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction, Peak, ProdLoad
 from koordlet.prediction.usage_models import SeriesStatistics, UsageModels
+from koordlet.prediction.workloads import LentStatistics
 from koordlet.samples import RESOURCES, UNRESERVED_SYSTEM, Resource, pod_key
 
 FALLBACK: Final = "n-sigma-v2"
@@ -139,10 +140,7 @@ def package_load(
     resource = load.resource
     keys = [pod_key(pod.uid) for pod in warm_pods]
     system = [UNRESERVED_SYSTEM]
-    if resource is Resource.CPU:
-        requests = np.array([pod.cpu_request_millis for pod in warm_pods], float) / 1000
-    else:
-        requests = np.array([pod.memory_request_bytes for pod in warm_pods], float)
+    requests = np.array([pod.request(resource) for pod in warm_pods], float)
     return Load(
         resource=resource.value,
         now_seconds=now_seconds,
@@ -150,7 +148,7 @@ def package_load(
         violation_target_percent=float(parameters.violation_target_percent),
         capacity=load.capacity,
         pod_uids=tuple(pod.uid for pod in warm_pods),
-        pods=series(models.statistics(resource, keys), calibration.last_day(resource, keys)),
+        pods=series(load.warm_pods, calibration.last_day(resource, keys)),
         pod_requests=read_only(requests),
         pod_limits=read_only(np.broadcast_to(load.warm_limits, len(keys))),
         unreserved_system=series(models.statistics(resource, system), calibration.last_day(resource, system)),
@@ -163,7 +161,10 @@ def series(statistics: SeriesStatistics, ring: FloatArray) -> Series:
     bank, rows = statistics.bank, statistics.rows.copy()
 
     def percentiles(*percents: float) -> FloatArray:
-        return read_only(bank.percentiles(rows, tuple(float(percent) / 100 for percent in percents)))
+        values = bank.percentiles(rows, tuple(float(percent) / 100 for percent in percents))
+        if isinstance(statistics, LentStatistics):
+            values = np.fmax(values, statistics.least_high[:, np.newaxis])
+        return read_only(values)
 
     return Series(
         mean=read_only(statistics.mean()),

@@ -4,14 +4,16 @@
 
     sig(x)  = mean(x) + N * stdev(x)
     v1 Peak = sig(prod + S) (1 + m) + C
-    v2 Peak = max( sig(prod + S) (1 + m),  (sum over warm Prod pods min(sig(p), limit(p)) + sig(S)) (1 + m) ) + C
+    v2 Peak = max( sig(settled) (1 + m) + added,  (sum over warm pods min(sig(p), limit(p)) + sig(S)) (1 + m) + C )
     borg-default Peak = (sum of warm Prod requests / a + sig(S)) (1 + m) + C
 
 v1 uses the class as a whole: pods that peak at different times make room for one another. But pods that came or went
-since remain in its history, and the usage of cold pods counts beside their requests, on the safe side. v2 also computes
-the sum over the present pods and takes the larger. limit(p) is the CPU limit of a pod; a pod that uses more than its
-limit, on average and now, is not held to it by the kernel (the kubelet's `cpuCFSQuota: false`), and has none here. One
-that did so on average alone has a limit that was lowered in place, and counts from now on.
+since remain in its history, and the usage of cold pods counts beside their requests, on the safe side. v2 computes the
+sum over the present pods, and takes the class where that is larger: what Prod + S would use if the cold pods were as
+busy as the warm ones (settled), so that a cold pod counts once, and its start not for days. limit(p) is the CPU limit
+of a pod; a pod that uses more than its limit, on average and now, is not held to it by the kernel (the kubelet's
+`cpuCFSQuota: false`), and has none here. One that did so on average alone has a limit that was lowered in place, and
+counts from now on.
 """
 
 from __future__ import annotations
@@ -36,14 +38,12 @@ def sig(series: SeriesStatistics, n: float) -> float:
     return float(np.sum(series.mean() + n * series.stdev()))
 
 
-def limited_sig(
-    series: SeriesStatistics, limits: FloatArray | float, n: float, usage: FloatArray | float = math.inf
-) -> float:
-    """Return the sum over the series of mean + N * stdev, each at most its limit where usage does not exceed it."""
-    mean = series.mean()
-    peaks_of_each = mean + n * series.stdev()
-    is_exceeded = (mean > limits) & ~(usage <= _EXCEEDED * np.asarray(limits))
-    return float(np.sum(np.where(is_exceeded, peaks_of_each, np.minimum(peaks_of_each, limits))))
+def limited_sigs(load: ProdLoad, n: float) -> FloatArray:
+    """Return mean + N * stdev of each warm pod, each at most its limit where usage does not exceed it."""
+    mean, limits = load.warm_pods.mean(), load.warm_limits
+    peaks_of_each = mean + n * load.warm_pods.stdev()
+    is_exceeded = (mean > limits) & ~(load.warm_usage <= _EXCEEDED * np.asarray(limits))
+    return np.where(is_exceeded, peaks_of_each, np.minimum(peaks_of_each, limits))
 
 
 def v1(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
@@ -51,7 +51,10 @@ def v1(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     if load.prod_and_unreserved_system is None:
         return peaks.no_sample(load.resource, "prod + unreserved system")
     class_peak = sig(load.prod_and_unreserved_system, parameters.n) * parameters.margin_factor
-    return Peak(class_peak + load.cold_requests, load.cold_requests, class_peak=class_peak)
+    beside = load.cold_requests
+    if load.borrowed:  # they are new to the class
+        beside += float(np.sum(limited_sigs(load, parameters.n)[-load.borrowed :]))
+    return Peak(class_peak + beside, beside, class_peak=class_peak)
 
 
 def v2(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
@@ -61,11 +64,11 @@ def v2(load: ProdLoad, parameters: PredictParameters) -> Peak | NoPrediction:
     if load.unreserved_system is None:
         return peaks.no_sample(load.resource, "unreserved system")
     margin = parameters.margin_factor
-    class_peak = sig(load.prod_and_unreserved_system, parameters.n) * margin
-    pod_sum_peak = limited_sig(load.warm_pods, load.warm_limits, parameters.n, load.warm_usage) * margin
+    class_peak = sig(load.settled or load.prod_and_unreserved_system, parameters.n) * margin
+    pod_sum_peak = float(np.sum(limited_sigs(load, parameters.n))) * margin
     system_peak = sig(load.unreserved_system, parameters.n) * margin
     return Peak(
-        max(class_peak, pod_sum_peak + system_peak) + load.cold_requests,
+        max(class_peak + load.added, pod_sum_peak + system_peak + load.cold_requests),
         load.cold_requests,
         class_peak=class_peak,
         pod_sum_peak=pod_sum_peak,

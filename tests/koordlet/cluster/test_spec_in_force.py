@@ -46,6 +46,7 @@ OTHER_THAN_DEFAULT = {
     "violation_target_percent": 2.0,
     "horizon_seconds": 900,
     "safety_margin_percent": 7,
+    "cold_start": "strict",
     "cold_start_period_seconds": 60,
     "cpu_half_life_seconds": 3600,
     "memory_half_life_seconds": 7201,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
+from koordlet.prediction.allocation import ChargedPod, Owner
 
 
 @dataclass(frozen=True)
@@ -16,3 +17,5 @@ class Pod:
     cpu_limit_millis: int | None = None
     is_admitted: bool = True
     is_terminated: bool = False
+    owner: Owner | None = None
+    request = ChargedPod.request

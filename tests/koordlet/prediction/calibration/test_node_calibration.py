@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from koordlet.metric_cache import series as class_series
 from koordlet.metric_cache.series import Reserved
 from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.calibration.history import Prior
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import Prediction, PredictionServer
@@ -219,3 +220,61 @@ def test_policies_that_are_predicted_together_get_the_answers_of_each_alone():
     alone = [node.server.predict(node.now, PODS, ALLOCATABLE, each, CAPACITY, unmeasured={"b"}) for each in policies]
     assert together == alone
     assert len({each.prod[Resource.CPU].peak for each in together if isinstance(each, Prediction)}) == 10
+
+
+@pytest.mark.parametrize("changed", [{"cold_start_period_seconds": 1800}, {"cold_start": "strict"}])
+def test_scores_begin_again_where_the_forecasts_are_made_with_other_pods(changed):
+    node = known()
+    assert node.step().peak().level == "calibrated"
+    node.server.configure(PredictParameters(predictor="calibrated", **changed))
+    assert node.step().peak().level == "n-sigma-v2"
+    assert set(labels(node).values()) == {0}
+    assert set(labels(node.run(2)).values()) == {2}
+
+
+def test_scores_of_an_agent_that_did_not_note_what_they_were_made_with_begin_again_once():
+    node = Node()
+    node.now, models, calibration = stored()
+    calibration = copy.deepcopy(calibration)
+    for resource in calibration.resources.values():
+        resource.scores.basis = ""
+    node.server.restore(models, calibration)
+    assert set(labels(node.step()).values()) == {0}
+    assert set(labels(node.run(3)).values()) == {3}
+
+
+def prior_of(node, **changed):
+    """Return the scores of a node as those of five nodes with as many labels as are wanted."""
+    scores = node.server.calibration.scores()
+    weights = {resource: histogram.weights for resource, histogram in scores.items()}
+    values = {"updated_seconds": START, "nodes": 5, "labels": dict.fromkeys(Resource, 500), "weights": weights}
+    return Prior(**(values | changed))
+
+
+def test_a_new_node_is_calibrated_by_the_scores_of_nodes_like_it_until_it_has_its_own():
+    node, alone = Node(), Node()
+    node.server.score_prior = prior_of(known())
+    for each in (node, alone):
+        each.run(6)
+    assert (node.peak().level, alone.peak().level) == ("prior", "n-sigma-v2")
+    assert node.peak().peak < alone.peak().peak
+    for each in (node, alone):
+        each.run(48)
+    assert node.peak() == alone.peak()
+
+
+@pytest.mark.parametrize(
+    "changed", [{"nodes": 4}, {"labels": dict.fromkeys(Resource, 499)}, {"updated_seconds": START - 3 * 86_400}]
+)
+def test_scores_of_too_few_nodes_or_of_long_ago_are_not_used(changed):
+    node, prior = Node().run(1), prior_of(known(), **changed)
+    before = node.peak()
+    node.server.score_prior = prior
+    assert node.peak() == before
+
+
+def test_scores_of_other_nodes_do_not_replace_those_that_began_again():
+    node = known()
+    node.server.score_prior = prior_of(node, updated_seconds=node.now)
+    node.server.configure(PredictParameters(predictor="calibrated", cold_start_period_seconds=1800))
+    assert node.step().peak().level == "n-sigma-v2"

@@ -58,7 +58,7 @@ def test_the_level_follows_the_number_of_labels(labels, level):
     node = Node(REQUESTS, capacity=32.0)
     for number in range(labels):
         node.calibration.scores.add(1.0, 3600.0 * number)
-    assert node.calibration.level is level
+    assert node.calibration.level() is level
 
 
 def test_an_hour_under_throttling_gives_no_label():

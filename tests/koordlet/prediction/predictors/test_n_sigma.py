@@ -36,9 +36,12 @@ def test_v2_is_the_sum_of_the_pods_and_the_system_where_that_is_larger():
     assert (answer.class_peak, answer.pod_sum_peak, answer.system_peak) == pytest.approx((5.0, 6.0, 1.0))
 
 
-def test_v2_is_v1_where_the_class_needs_more_than_its_pods_one_by_one():
+def test_v2_is_the_class_where_that_needs_more_than_its_pods_one_by_one_and_does_not_charge_cold_pods_again():
     busy = load(prod_and_unreserved_system=PlainStatistics([10.0], [1.0]))
-    assert n_sigma.v2(busy, DEFAULTS).peak == n_sigma.v1(busy, DEFAULTS).peak == pytest.approx(18.0)
+    assert n_sigma.v2(busy, DEFAULTS).peak == pytest.approx(15.0)
+    assert n_sigma.v1(busy, DEFAULTS).peak == pytest.approx(18.0)
+    settled = load(prod_and_unreserved_system=PlainStatistics([10.0], [1.0]), settled=PlainStatistics([9.0], [0.5]))
+    assert n_sigma.v2(settled, DEFAULTS).peak == pytest.approx(11.5)
 
 
 def test_the_margin_raises_everything_but_cold_requests():
