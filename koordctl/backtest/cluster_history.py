@@ -18,9 +18,9 @@ import numpy as np
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from component_base.prometheus import label_values, selector
 from koordctl.backtest import node_history
-from koordctl.backtest.node_history import BoundPod, NodeHistory, SeriesStay, Workload
+from koordctl.backtest.node_history import BoundPod, NodeHistory, SeriesStay
 from koordctl.backtest.prometheus import Prometheus, StepSeries, TimeRange
-from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.allocation import Owner, WholeAmounts
 from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.samples import RESOURCES, Resource
 
@@ -59,7 +59,7 @@ class NodeDay:
     """UID -> resource -> sum over the containers."""
     capacity: Mapping[str, float]
     allocatable: Mapping[str, float]
-    workloads: Mapping[str, Workload] = field(default_factory=dict)
+    owners: Mapping[str, Owner] = field(default_factory=dict)
     """Namespace and name of a pod, joined -> what controls it."""
 
 
@@ -89,7 +89,7 @@ def join_days(
     requests: dict[str, dict[str, float]] = {}
     capacity: dict[str, float] = {}
     allocatable: dict[str, float] = {}
-    workloads: dict[str, Workload] = {}
+    owners: dict[str, Owner] = {}
     for day in days:
         at = (day.time_range.start - time_range.start) // step_seconds
         begin, end = max(at, 0), min(at + day.time_range.steps, steps)
@@ -103,14 +103,14 @@ def join_days(
                 largest[name] = max(largest.get(name, 0.0), value)
         capacity |= day.capacity
         allocatable |= day.allocatable
-        workloads |= day.workloads
+        owners |= day.owners
     stays = sorted(_stays(parts, step_seconds), key=lambda stay: (stay.start, stay.labels))
     pods, usage = _packed(stays, steps)
     is_measured = all(np.isfinite(values).any() for values in whole.values())
     return NodeHistory(
         node,
         step_seconds,
-        [_bound(stay.labels, requests, classes, workloads) for stay in stays],
+        [_bound(stay.labels, requests, classes, owners) for stay in stays],
         pods,
         usage,
         {resource: _filled(values, step_seconds) for resource, values in whole.items()} if is_measured else None,
@@ -185,7 +185,7 @@ def _bound(
     labels: PodLabels,
     requests: Mapping[str, Mapping[str, float]],
     classes: Mapping[str, PriorityClass],
-    workloads: Mapping[str, Workload],
+    owners: Mapping[str, Owner],
 ) -> BoundPod:
     requested = requests.get(labels.uid) or requests.get("/".join(labels.name), {})
     return BoundPod(
@@ -195,7 +195,7 @@ def _bound(
         memory_request_bytes=round(requested.get("memory", 0.0)),
         mid_cpu_request_millis=round(requested.get("kubernetes_io_mid_cpu", 0.0)),
         mid_memory_request_bytes=round(requested.get("kubernetes_io_mid_memory", 0.0)),
-        workload=workloads.get("/".join(labels.name)),
+        owner=owners.get("/".join(labels.name)),
     )
 
 
@@ -227,6 +227,7 @@ _SOURCES: Final[Mapping[str, str]] = {"cpu": "cAdvisor of the kubelets", "memory
 _CONTAINERS: Final = ('container!=""', 'container!="POD"')
 _ROOT: Final = 'id="/"'
 _CONTROLLER: Final = 'owner_is_controller="true"'
+_OWNER: Final = "owner_kind, owner_name"
 _PARENTS: Final = (("ReplicaSet", "replicaset-owners", "replicaset"), ("Job", "job-owners", "job_name"))
 """Controllers that have one above them, its metric, and the label of the controller in it."""
 
@@ -298,7 +299,7 @@ def read_day(server: Prometheus, names: Names, node: str, time_range: TimeRange)
         requests=_requests(server, names, node_matcher, time_range),
         capacity=statuses[names.metrics["capacity"]],
         allocatable=statuses[names.metrics["allocatable"]],
-        workloads=_workloads(server, names, node_matcher, time_range),
+        owners=_owners(server, names, node_matcher, time_range),
     )
 
 
@@ -325,36 +326,38 @@ def _requests(
     return requests
 
 
-def _workloads(server: Prometheus, names: Names, node_matcher: str, time_range: TimeRange) -> dict[str, Workload]:
+def _owners(server: Prometheus, names: Names, node_matcher: str, time_range: TimeRange) -> dict[str, Owner]:
     """Return what controls each pod of a node, by namespace and name."""
     window = _window(time_range)
     here = f"last_over_time({names.select('pods', node_matcher)}{window})"
-    workloads: dict[str, Workload] = {}
-    for labels, _ in server.instant(
-        f"max by (namespace, pod, owner_kind, owner_name) (last_over_time({names.select('pod-owners', _CONTROLLER)}"
-        f"{window})) and on (namespace, pod) {here}",
-        time_range.end,
-    ):
-        name, kind = _name(labels), labels.get("owner_kind", "")
-        ordinal = name.pod.rpartition("-")[2] if kind == "StatefulSet" else ""
-        workloads["/".join(name)] = Workload(
-            name.namespace, kind, labels.get("owner_name", ""), int(ordinal) if ordinal.isdigit() else None
-        )
+    series = names.select("pod-owners", _CONTROLLER)
+    query = f"max by (namespace, pod, {_OWNER}) (last_over_time({series}{window})) and on (namespace, pod) {here}"
+    controllers = {_name(labels): _controller(labels) for labels, _ in server.instant(query, time_range.end)}
     for kind, metric, label in _PARENTS:
-        members = sorted({workload.name for workload in workloads.values() if workload.kind == kind})
+        members = sorted({name for controller_kind, name in controllers.values() if controller_kind == kind})
         if not members:
             continue
         matcher = f"{label}=~{json.dumps('|'.join(map(re.escape, members)))}"
         series = names.select(metric, _CONTROLLER, matcher)
-        query = f"max by (namespace, {label}, owner_kind, owner_name) (last_over_time({series}{window}))"
+        query = f"max by (namespace, {label}, {_OWNER}) (last_over_time({series}{window}))"
         parents = {
-            Workload(labels.get("namespace", ""), kind, labels.get(label, "")): Workload(
-                labels.get("namespace", ""), labels.get("owner_kind", ""), labels.get("owner_name", "")
-            )
+            (labels.get("namespace", ""), (kind, labels.get(label, ""))): _controller(labels)
             for labels, _ in server.instant(query, time_range.end)
         }
-        workloads = {pod: parents.get(workload, workload) for pod, workload in workloads.items()}
-    return workloads
+        controllers = {
+            pod: parents.get((pod.namespace, controller), controller) for pod, controller in controllers.items()
+        }
+    return {"/".join(pod): _owner(pod, *controller) for pod, controller in controllers.items()}
+
+
+def _controller(labels: Mapping[str, str]) -> tuple[str, str]:
+    return labels.get("owner_kind", ""), labels.get("owner_name", "")
+
+
+def _owner(pod: Name, kind: str, name: str) -> Owner:
+    """Return an owner whose UID is its kind and name: series of owners have no other."""
+    number = pod.pod.rpartition("-")[2] if kind == "StatefulSet" else ""
+    return Owner(pod.namespace, kind, f"{kind}/{name}", int(number) if number.isdigit() else None)
 
 
 def _status(server: Prometheus, names: Names, node_matcher: str, time_range: TimeRange) -> dict[str, dict[str, float]]:

@@ -18,16 +18,28 @@ from click import Argument, BadParameter, Choice, FloatRange, IntRange, Option
 
 from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import churn, cluster_history, prometheus, report, results, sources, workers
+from koordctl.backtest import (
+    churn,
+    cluster_history,
+    prometheus,
+    replay,
+    report,
+    results,
+    sources,
+    workers,
+    workload_history,
+)
 from koordctl.backtest.churn import Churn, ChurnMode
 from koordctl.backtest.cluster_history import Names, NoSeries
 from koordctl.backtest.prometheus import CannotRead, Prometheus, RejectedQuery, Server
 from koordctl.backtest.report import Backtest, BacktestSettings
 from koordctl.backtest.results import BacktestCandidate, Row, Span, all_candidates
 from koordctl.backtest.sources import HistorySource, PrometheusSource
+from koordctl.backtest.workload_history import Handed, Stated
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, INTERRUPTED, Answer
 from koordctl.cli.command import ProgressLine, WrongUsage
+from koordlet.prediction.parameters import PredictParameters
 
 _LONGEST_WARM_UP_SECONDS: Final = 2 * 86_400
 _SHARE_OF_WARM_UP: Final = 0.36
@@ -35,6 +47,10 @@ _ABSOLUTE: Final = re.compile(r"\d+$|.*T")
 _COMPLETE: Final = 0.9
 """Share of the forecasts below which a node's data counts as partial."""
 _NO_FORECAST: Final = "no node has a forecast; want a longer history (--from), a shorter --horizon or other nodes"
+_NO_OWNERS: Final = (
+    "the history of workloads is off: no series of the owners of pods; does kube-state-metrics have its collectors of "
+    "pods, replicasets and jobs? else give --metric pod-owners=NAME"
+)
 _CLASSES: Final = {"prod": PriorityClass.PROD, "mid": PriorityClass.MID, "batch": PriorityClass.BATCH}
 
 
@@ -102,6 +118,12 @@ PARAMETERS: Final = (
         show_default="one a CPU",
         **_COUNT,
         help="processes, one node each at a time",
+    ),
+    Option(
+        ["--history"],
+        type=Choice(("on", "off")),
+        default="on",
+        help="on: the history of workloads, and each row without it too; off: without it only",
     ),
     Option(["--shard"], metavar="I/N", help="part I (from 0) of N; /N takes I from JOB_COMPLETION_INDEX"),
     Option(["--machines"], default=24, **_COUNT, help="machines of a trace"),
@@ -174,28 +196,68 @@ def _backtest(options: Namespace, shard: int, shards: int) -> Backtest:
     """Return the rows of the nodes of a shard."""
     chosen, read = _sources(options)
     reason = f"none: this is shard {shard} of {shards}; combine all with koordctl backtest merge" if shards > 1 else ""
-    document = Backtest(BacktestSettings(options.horizon, options.interval, shards, read), [], [], shard, reason=reason)
+    settings = BacktestSettings(options.horizon, options.interval, shards, {**read, "history": options.history})
+    problems = [_NO_OWNERS] if options.history == "on" and not all(source.has_owners for source in chosen) else []
+    document = Backtest(settings, problems, [], shard, reason=reason)
     candidates = all_candidates(options.horizon)
     for source in chosen:
         warm_up = min(_LONGEST_WARM_UP_SECONDS, round(source.seconds * _SHARE_OF_WARM_UP))
         nodes = source.nodes[shard::shards]
-        work = functools.partial(_replay_node, source, candidates, Span(options.horizon, options.interval, warm_up))
+        span = Span(options.horizon, options.interval, warm_up)
         with ProgressLine(sys.stderr) as progress:
-            for number, (rows, problems) in enumerate(workers.each_node(work, nodes, options.workers), 1):
+            handed: Sequence[Handed | None] = [None] * len(nodes)
+            if source.has_owners and options.history == "on":
+                handed = _history(source, nodes, options, progress)
+            work = functools.partial(_replay_node, source, candidates, span)
+            replays = workers.each_node(work, list(zip(nodes, handed, strict=True)), options.workers)
+            for number, (rows, problems) in enumerate(replays, 1):
                 document.nodes += rows
                 document.problems += problems
                 progress.show(f"{number} of {len(nodes)} nodes")
     return document
 
 
+def _history(
+    source: HistorySource, nodes: Sequence[str], options: Namespace, progress: ProgressLine
+) -> Sequence[Handed]:
+    """Return what the manager hands to each node of what all of them state."""
+    horizon_seconds = results.calibrated_horizon(options.horizon)
+
+    def stated(handed: Sequence[Handed]) -> list[Stated]:
+        work = functools.partial(_state_node, source, horizon_seconds)
+        statements = []
+        for of_node in workers.each_node(work, list(zip(nodes, handed, strict=True)), options.workers):
+            statements.append(of_node)
+            progress.show(f"statements of {len(statements)} of {len(nodes)} nodes")
+        return statements
+
+    first = stated([Handed()] * len(nodes))
+    handed = workload_history.merge(first)
+    if not any(of_node.is_young for of_node in first):
+        return handed
+    return workload_history.with_priors(handed, stated(handed))
+
+
+def _state_node(source: HistorySource, horizon_seconds: float, of_node: tuple[str, Handed]) -> Stated:
+    node, handed = of_node
+    try:
+        return replay.state(source.load(node), PredictParameters(horizon_seconds=horizon_seconds), handed)
+    except NoSeries:  # reported by its replay
+        return Stated()
+
+
 def _replay_node(
-    source: HistorySource, candidates: Sequence[BacktestCandidate], span: Span, node: str
+    source: HistorySource,
+    candidates: Sequence[BacktestCandidate],
+    span: Span,
+    of_node: tuple[str, Handed | None],
 ) -> tuple[list[Row], list[str]]:
+    node, handed = of_node
     try:
         history = source.load(node)
     except NoSeries as error:
         return [], [f"left out: {error}"]
-    rows = results.replay_rows(history, candidates, span)
+    rows = results.replay_rows(history, candidates, span, handed)
     problems = [f"partial data: node {node}: {warning}" for warning in history.warnings]
     if not rows:
         return [], [*problems, f"left out: node {node}: no forecast with a complete history and horizon"]
@@ -234,6 +296,7 @@ def _sources(options: Namespace) -> tuple[Sequence[HistorySource], dict[str, int
         raise WrongUsage(f"--nodes {options.nodes}: {error}; want a regular expression") from None
     with contextlib.closing(Prometheus(server)) as client:
         nodes = cluster_history.node_names(client, names, read)
+        has_owners = cluster_history.has_owners(client, names, read)
     matching = tuple(node for node in nodes if pattern.fullmatch(node))
     if not matching:
         raise NoSeries(f"--nodes {options.nodes}: no node of {len(nodes)} matches")
@@ -243,7 +306,7 @@ def _sources(options: Namespace) -> tuple[Sequence[HistorySource], dict[str, int
         "startSeconds": read.start, "endSeconds": read.end, "stepSeconds": read.step_seconds,
         "nodes": options.nodes, "selector": options.selector,
     }  # fmt: skip
-    return [PrometheusSource(server, names, read, now, matching, options.cache)], settings
+    return [PrometheusSource(server, names, read, now, matching, has_owners, options.cache)], settings
 
 
 def _names(options: Namespace) -> Names:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordlet.prediction.allocation import ChargedPod, WholeAmounts
+from koordlet.prediction.allocation import ChargedPod, Owner, WholeAmounts
 from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.samples import Resource
 
@@ -84,16 +84,6 @@ def _pod(has_value: np.ndarray, series: int, start: int, mean_life_steps: float,
 GIB: Final = 2**30
 
 
-class Workload(NamedTuple):
-    """The controller at the top of a pod's owners. A series has its name, no UID."""
-
-    namespace: str
-    kind: str
-    name: str
-    ordinal: int | None = None
-    """Number of the pod in its StatefulSet."""
-
-
 @dataclass(frozen=True)
 class BoundPod(ChargedPod):
     """A pod bound to a node, as a prediction reads it."""
@@ -107,12 +97,8 @@ class BoundPod(ChargedPod):
     cpu_limit_millis: int | None = None
     is_admitted: bool = True
     is_terminated: bool = False
-    workload: Workload | None = None
-    """None for a pod that nothing controls, and where owners are not recorded."""
-
-    def request(self, resource: Resource) -> float:
-        """Return the native request in cores or bytes."""
-        return self.cpu_request_millis / 1000 if resource is Resource.CPU else float(self.memory_request_bytes)
+    owner: Owner | None = None
+    """The controller at the top, by kind and name: series have no UID. None also where owners are not recorded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,11 +146,11 @@ def nodes_of_one_resource(  # noqa: PLR0917
     is_cpu = resource is Resource.CPU
     bound = []
     for number, pod in enumerate(pods):
-        limit, workload = requested[pod.series], Workload(name, "Deployment", str(pod.workload))
+        limit, owner = requested[pod.series], Owner(name, "Deployment", str(pod.workload))
         bound.append(
-            BoundPod(f"pod-{number}", cpu_request_millis=round(1000 * limit), workload=workload)
+            BoundPod(f"pod-{number}", cpu_request_millis=round(1000 * limit), owner=owner)
             if is_cpu
-            else BoundPod(f"pod-{number}", memory_request_bytes=round(limit * GIB), workload=workload)
+            else BoundPod(f"pod-{number}", memory_request_bytes=round(limit * GIB), owner=owner)
         )
     usage = {
         Resource.CPU: used if is_cpu else np.ones_like(used),

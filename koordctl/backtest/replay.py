@@ -14,21 +14,24 @@ from typing import Final
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from koordctl.backtest import scores
+from koordctl.backtest import scores, workload_history
 from koordctl.backtest.node_history import BoundPod, NodeHistory
 from koordctl.backtest.scores import Stays
+from koordctl.backtest.workload_history import HOUR_SECONDS, START_SECONDS, Handed, Stated
 from koordlet.metric_cache import series
 from koordlet.metric_cache.series import Reserved
-from koordlet.prediction.allocation import WholeAmounts
+from koordlet.prediction.allocation import Owner, WholeAmounts
+from koordlet.prediction.calibration.history import Prior
 from koordlet.prediction.histogram_bank import FloatArray, IntArray
 from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction
 from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import Prediction, PredictionServer
+from koordlet.prediction.workloads import WorkloadEntry
 from koordlet.samples import RESOURCES, Resource, SeriesKey, Snapshot, UsageSample
+from manager.node_metric.workload_history.prior import NodeScores
 
-START_SECONDS: Final = 1.7e9
 NOTHING: Final = UsageSample(0.0, 0.0)
 UNBOUNDED: Final = WholeAmounts(10**9, 2**50)
 """Allocatable that bounds no Mid resources, of a node whose own is not known."""
@@ -58,26 +61,24 @@ class NodeReplay:
     """Index of the policy, seconds since the first step, reason."""
 
 
-def replay(
+def replay(  # noqa: PLR0917
     node: NodeHistory,
     policies: Sequence[PredictParameters],
     predict_at: Sequence[int],
     horizon_steps: int,
     packages: LoadedPredictors | None = None,
+    handed: Handed | None = None,
 ) -> NodeReplay:
     """Train on every step up to the last prediction, predict by each policy at the steps of `predict_at`.
 
-    `packages` are the predictors that policies may name beside the built-in ones.
+    `packages` are the predictors that policies may name beside the built-in ones; `handed` is the history of workloads.
     Raises ValueError for policies that cannot share one history.
     """
     _check_one_history(policies)
-    stays = Stays(node.stays)
-    server = PredictionServer(policies[0], training_interval_seconds=node.step_seconds, packages=packages)
     package_names = [policy.predictor for policy in policies if policy.predictor not in registry.PREDICTORS]
     is_calibrated = bool(package_names) or any(
         policy.predictor == "calibrated" or "calibrated" in policy.members for policy in policies
     )
-    unit = node.capacity or _sum_of_requests(node)
     forecasts = {
         resource: ReplayedForecasts(
             np.full((len(policies), len(predict_at)), np.nan), *(np.full(len(predict_at), np.nan) for _ in range(5))
@@ -85,30 +86,87 @@ def replay(
         for resource in node.resources
     }
     unanswered: list[tuple[int, float, str]] = []
-    records = {resource: _Recorder(forecasts[resource], node, resource, stays) for resource in node.resources}
+    replayed = _Replay(node, policies[0], packages, is_calibrated=is_calibrated)
+    records = {resource: _Recorder(forecasts[resource], node, resource, replayed.stays) for resource in node.resources}
     columns = {step: column for column, step in enumerate(predict_at)}
     for step in range(max(columns, default=-1) + 1):
-        if step in node.replaced_at:
-            server.forget()
-        running = stays.running_at(step)
-        here = [node.bound[number] for number in running]
-        at_seconds = START_SECONDS + step * node.step_seconds
-        used = np.stack([node.usage[resource][stays.series[running], step] for resource in RESOURCES], axis=1)
-        server.train(at_seconds, _measured(node, at_seconds, here, used, step))
-        if is_calibrated:
-            server.calibrate(at_seconds, here, unit)
-        server.inform_packages(at_seconds, here, node.capacity, package_names)
+        replayed.train(step, handed or Handed())
+        at_seconds, here = replayed.at_seconds, replayed.here
+        replayed.server.inform_packages(at_seconds, here, node.capacity, package_names)
         if step in columns:
             column = columns[step]
-            for row, answer in enumerate(_answers(server, policies, node, at_seconds, here)):
+            for row, answer in enumerate(_answers(replayed.server, policies, node, at_seconds, here)):
                 if isinstance(answer, str):
                     unanswered.append((row, step * node.step_seconds, answer))
                     continue
                 for resource in node.resources:
                     forecasts[resource].peaks[row, column] = answer.prod[resource].peak
             for record in records.values():
-                record(running, step, column, horizon_steps)
+                record(replayed.running, step, column, horizon_steps)
     return NodeReplay(forecasts, unanswered)
+
+
+def state(node: NodeHistory, parameters: PredictParameters, handed: Handed) -> Stated:
+    """Return what a node states. What it adds to its workloads depends on no history, its scores on no prior."""
+    replayed = _Replay(node, parameters, None, is_calibrated=True)
+    added, scores, before = {}, {}, 0
+    for step in range(node.steps):
+        replayed.train(step, handed)
+        before += step in node.replaced_at
+        if replayed.server.workloads.stated_seconds == replayed.at_seconds:
+            hour = step * node.step_seconds // HOUR_SECONDS
+            added[hour] = replayed.server.workloads.stated
+            if stated := replayed.server.stated_scores:
+                cpu, memory = (
+                    workload_history.scores_of(stated[resource].labels, stated[resource].weights.tolist())
+                    for resource in RESOURCES
+                )
+                scores[hour] = before, NodeScores(0, cpu, memory)
+    first = min((stay.start for stay in node.stays), default=0) * node.step_seconds
+    cold = workload_history.owners_of_cold_pods(node, parameters.cold_start_period_seconds)
+    return Stated(added, scores, cold, node.capacity, is_young=bool(node.replaced_at) or first > HOUR_SECONDS)
+
+
+class _Replay:
+    """A prediction server, and the pods of the step that it was trained with."""
+
+    def __init__(
+        self,
+        node: NodeHistory,
+        parameters: PredictParameters,
+        packages: LoadedPredictors | None,
+        *,
+        is_calibrated: bool,
+    ) -> None:
+        self.server = PredictionServer(parameters, training_interval_seconds=node.step_seconds, packages=packages)
+        self.stays = Stays(node.stays)
+        self.running: IntArray = np.zeros(0, np.intp)
+        self.here: list[BoundPod] = []
+        self.at_seconds = float(START_SECONDS)
+        self._node = node
+        self._unit = (node.capacity or _sum_of_requests(node)) if is_calibrated else None
+        self._history: dict[Owner, WorkloadEntry] = {}
+
+    def train(self, step: int, handed: Handed) -> None:
+        """Train with the pods of a step. What was handed at the begin of its hour is known to the node."""
+        node, server = self._node, self.server
+        if step in node.replaced_at:
+            server.forget()
+        hour, seconds = divmod(step * node.step_seconds, HOUR_SECONDS)
+        if seconds < node.step_seconds:
+            self._history |= workload_history.entries_on_node(handed.entries.get(hour, {}))
+            known = handed.priors.get(hour)
+            server.score_prior = Prior.from_wire(workload_history.prior_on_wire(known)) if known else None
+        self.running = self.stays.running_at(step)
+        self.here = [node.bound[number] for number in self.running]
+        self.at_seconds = float(START_SECONDS + step * node.step_seconds)
+        server.workload_history = {
+            pod.uid: self._history[pod.owner] for pod in self.here if pod.owner and pod.owner in self._history
+        }
+        used = np.stack([node.usage[resource][self.stays.series[self.running], step] for resource in RESOURCES], axis=1)
+        server.train(self.at_seconds, _measured(node, self.at_seconds, self.here, used, step))
+        if self._unit is not None:
+            server.calibrate(self.at_seconds, self.here, self._unit)
 
 
 def _check_one_history(policies: Sequence[PredictParameters]) -> None:

@@ -18,6 +18,7 @@ from api_types.node_metric.mid_resource import Terms
 from koordctl.backtest import scores
 from koordctl.backtest.node_history import GIB, NodeHistory
 from koordctl.backtest.replay import ReplayedForecasts, replay
+from koordctl.backtest.workload_history import Handed
 from koordlet.cluster import spec_in_force
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.predictors import registry
@@ -69,13 +70,18 @@ def all_candidates(horizon_seconds: int) -> list[BacktestCandidate]:
         in_force = presets.behind_gate(spec_in_force.predict_policy(strategy.node_predict_policy))
         parameters = spec_in_force.predict_parameters(in_force)
         candidates.append(_candidate(f"preset {preset}", parameters, strategy, {"preset": preset}))
-    watched = min(max(horizon_seconds, 900), LONGEST_CALIBRATED_SECONDS)
+    watched = calibrated_horizon(horizon_seconds)
     return [
         dataclasses.replace(candidate, parameters=dataclasses.replace(candidate.parameters, horizon_seconds=watched))
         for candidate in candidates
         if horizon_seconds <= LONGEST_CALIBRATED_SECONDS
         or "calibrated" not in (candidate.parameters.predictor, *candidate.parameters.members)
     ]
+
+
+def calibrated_horizon(horizon_seconds: int) -> int:
+    """Return the horizon of the calibration of a back-test."""
+    return min(max(horizon_seconds, 900), LONGEST_CALIBRATED_SECONDS)
 
 
 def _candidate(
@@ -159,12 +165,33 @@ def forecast_steps(node: NodeHistory, span: Span) -> range:
     return range(span.warm_up_seconds // step, node.steps - horizon, interval)
 
 
-def replay_rows(node: NodeHistory, candidates: Sequence[BacktestCandidate], span: Span) -> list[Row]:
-    """Replay a node and return a row for each resource and candidate, and the oracle's. Empty without a forecast."""
+def replay_rows(
+    node: NodeHistory, candidates: Sequence[BacktestCandidate], span: Span, handed: Handed | None = None
+) -> list[Row]:
+    """Replay a node and return a row for each resource and candidate, and the oracle's. Empty without a forecast.
+
+    Where the history of workloads is handed, there is a second row of each without it.
+    """
+    if handed is None:
+        return _rows(node, candidates, span, None)
+    without = [
+        dataclasses.replace(
+            candidate,
+            name=f"{candidate.name}, no history",
+            parameters=dataclasses.replace(candidate.parameters, cold_start="strict"),
+        )
+        for candidate in candidates
+    ]
+    rows = [row for row in _rows(node, candidates, span, handed) if row.candidate != ORACLE]
+    return rows + _rows(node, without, span, None)
+
+
+def _rows(node: NodeHistory, candidates: Sequence[BacktestCandidate], span: Span, handed: Handed | None) -> list[Row]:
     step = node.step_seconds
     horizon, interval = max(1, span.horizon_seconds // step), max(1, span.interval_seconds // step)
     predict_at = forecast_steps(node, span)
-    node_replay = replay(node, [candidate.parameters for candidate in candidates], predict_at, horizon)
+    policies = [candidate.parameters for candidate in candidates]
+    node_replay = replay(node, policies, predict_at, horizon, handed=handed)
     return [
         row
         for resource in node.resources

@@ -34,8 +34,9 @@ import numpy as np
 from koordctl.backtest import churn, cluster_history, node_history, prometheus
 from koordctl.backtest.churn import Churn
 from koordctl.backtest.cluster_history import Name, Names, NodeDay, NoSeries, PodLabels
-from koordctl.backtest.node_history import NodeHistory, Workload
+from koordctl.backtest.node_history import NodeHistory
 from koordctl.backtest.prometheus import Prometheus, RangeDay, Server, TimeRange
+from koordlet.prediction.allocation import Owner
 from koordlet.samples import RESOURCES, Resource
 
 _LEAST_ROWS = 2
@@ -138,7 +139,7 @@ class _Meta(msgspec.Struct):
     requests: dict[str, dict[str, float]]
     capacity: dict[str, float]
     allocatable: dict[str, float]
-    workloads: dict[str, Workload]
+    owners: dict[str, Owner]
 
 
 def day_file(folder: Path, content: Mapping[str, Any]) -> Path:
@@ -178,7 +179,7 @@ def load_day(path: Path) -> NodeDay | None:
                 meta.requests,
                 meta.capacity,
                 meta.allocatable,
-                meta.workloads,
+                meta.owners,
             )
     except (OSError, ValueError, KeyError, msgspec.DecodeError, *_DAMAGED):
         return None
@@ -195,7 +196,7 @@ def save_day(path: Path, day: NodeDay) -> None:
         {uid: dict(amounts) for uid, amounts in day.requests.items()},
         dict(day.capacity),
         dict(day.allocatable),
-        dict(day.workloads),
+        dict(day.owners),
     )
     arrays = {"is_bound": day.is_bound, "meta": np.array(msgspec.json.encode(meta).decode())}
     arrays |= {f"usage-{resource}": values for resource, values in day.usage.items()}
@@ -229,6 +230,7 @@ class PrometheusSource:
     time_range: TimeRange
     now_seconds: float
     nodes: tuple[str, ...]
+    has_owners: bool = False
     cache: Path | None = None
 
     @property
@@ -287,6 +289,7 @@ class TraceSource:
     steps: int
     step_seconds: int
     churn: Churn
+    has_owners: bool = True
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
+NodeT = TypeVar("NodeT")
 ResultT = TypeVar("ResultT")
 
 
@@ -21,7 +22,7 @@ class WorkerEnded(Exception):
     """A worker ended without a result; the text names the likely cause and the fix."""
 
 
-def each_node(work: Callable[[str], ResultT], nodes: Sequence[str], workers: int) -> Iterator[ResultT]:
+def each_node(work: Callable[[NodeT], ResultT], nodes: Sequence[NodeT], workers: int) -> Iterator[ResultT]:
     """Yield the result of each node, in their order. Raises WorkerEnded, and what `work` raises.
 
     `work` is pickled where there is more than one worker.

@@ -1,6 +1,7 @@
 """Nodes that are read from a real Prometheus with a generated block, and what is read from a scripted one."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import random
@@ -15,14 +16,15 @@ from e2e.thirdparty.prometheus import backfill
 from e2e.thirdparty.prometheus.backfill import Sample
 from e2e.thirdparty.prometheus.server import Prometheus
 from koordctl import __main__ as koordctl
-from koordctl.backtest import cluster_history, node_history, replay, results
+from koordctl.backtest import cluster_history, node_history, replay, results, workload_history
 from koordctl.backtest.cluster_history import METRICS, Name, Names, NoSeries, PodLabels
-from koordctl.backtest.node_history import Workload
 from koordctl.backtest.prometheus import Prometheus as Client
 from koordctl.backtest.prometheus import Server, TimeRange
 from koordctl.backtest.results import Span, all_candidates
 from koordctl.backtest.sources import PrometheusSource
-from koordlet.prediction.allocation import WholeAmounts
+from koordctl.backtest.workload_history import Handed
+from koordlet.prediction.allocation import Owner, WholeAmounts
+from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import Resource
 from tests.koordctl.backtest import conftest
 
@@ -96,9 +98,12 @@ def read(server):
 
 
 def test_a_pod_belongs_to_the_controller_at_the_top_of_those_that_are_recorded(read):
-    wanted = {0: Workload("default", "Deployment", "web"), 1: Workload("default", "ReplicaSet", "web-1")}
+    wanted = {
+        0: Owner("default", "Deployment", "Deployment/web"),
+        1: Owner("default", "ReplicaSet", "ReplicaSet/web-1"),
+    }
     for pod in read.bound:
-        assert pod.workload == wanted[int(pod.uid.removeprefix("pod-")) % 2]
+        assert pod.owner == wanted[int(pod.uid.removeprefix("pod-")) % 2]
 
 
 def test_usage_requests_and_stays_are_those_of_the_series(read):
@@ -114,15 +119,26 @@ def test_usage_requests_and_stays_are_those_of_the_series(read):
     assert read.capacity == WholeAmounts(64_000, 64 * GIB)
 
 
-def test_traces_give_the_same_result(read):
+def handed(node):
+    """Return what a manager hands to a node that is its only one."""
+    (history,) = workload_history.merge([replay.state(node, PredictParameters(), Handed())])
+    return history
+
+
+def test_traces_give_the_same_result_with_and_without_the_history_of_workloads(read):
     candidates, span = all_candidates(3600), Span(3600, 3600, 8 * 3600)
     whole = node_history.nodes_of_one_resource("n1", PODS, USED, REQUESTS, STEP, Resource.CPU)
+    owners = {pod.uid: pod.owner for pod in read.bound}
+    bound = [dataclasses.replace(pod, owner=owners[pod.uid]) for pod in whole.bound]
     trace = node_history.NodeHistory(
-        "n1", STEP, whole.bound, whole.stays, whole.usage, None, read.capacity, read.allocatable, (Resource.CPU,)
+        "n1", STEP, bound, whole.stays, whole.usage, None, read.capacity, read.allocatable, (Resource.CPU,)
     )
-    of_traces = results.replay_rows(trace, candidates, span)
-    of_prometheus = [row for row in results.replay_rows(read, candidates, span) if row.resource == "cpu"]
-    assert len(of_traces) == len(candidates) + 1
+    of_traces = results.replay_rows(trace, candidates, span, handed(trace))
+    with_memory = results.replay_rows(read, candidates, span, handed(read))
+    of_prometheus = [row for row in with_memory if row.resource == "cpu"]
+    assert len(of_traces) == 2 * len(candidates) + 1
+    peaks = {row.candidate: row.peak for row in of_traces}
+    assert peaks["n-sigma-v2"] < peaks["n-sigma-v2, no history"]
     for one, other in zip(of_traces, of_prometheus, strict=True):
         assert one.candidate == other.candidate
         assert one.forecasts == other.forecasts > 10
@@ -347,7 +363,7 @@ def test_a_day_has_pods_usage_requests_and_capacity(proxy, client):
     np.testing.assert_array_equal(found.node_usage[Resource.MEMORY], [NAN] * 3)
     assert found.requests == {"u1": {"cpu": 2}, "shop/job": {"memory": 1024}}
     assert (found.capacity, found.allocatable) == ({"cpu": 8}, {"cpu": 7.5})
-    assert found.workloads == {"shop/db-1": Workload("shop", "StatefulSet", "db", 1)}
+    assert found.owners == {"shop/db-1": Owner("shop", "StatefulSet", "StatefulSet/db", 1)}
 
 
 def test_a_selector_and_a_label_of_nodes_are_in_every_query_of_usage(proxy, client):

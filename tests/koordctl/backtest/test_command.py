@@ -23,7 +23,20 @@ from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 TRACES = Path(__file__).parents[3] / "benchmarks" / "backtest" / "data"
-ON_TRACES = ("--traces", str(TRACES), "--machines", "3", "--pods", "4", "--interval", "6h", "-o", "json")
+ON_TRACES = (
+    "--traces",
+    str(TRACES),
+    "--machines",
+    "3",
+    "--pods",
+    "4",
+    "--interval",
+    "6h",
+    "--history",
+    "off",
+    "-o",
+    "json",
+)
 
 
 def run(capsys, *arguments):

@@ -125,7 +125,20 @@ def test_credentials_in_an_address_are_not_shown(closed_port):
     assert "secret" not in str(raised.value)
 
 
-OPTIONS = ("--from", START, "--to", START + DAYS * DAY - STEP, "--step", "15m", "--interval", "6h", "-o", "json")
+OPTIONS = (
+    "--from",
+    START,
+    "--to",
+    START + DAYS * DAY - STEP,
+    "--step",
+    "15m",
+    "--interval",
+    "6h",
+    "-o",
+    "json",
+    "--history",
+    "off",
+)
 
 
 def run(capsys, *arguments):

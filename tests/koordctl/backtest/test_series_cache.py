@@ -22,7 +22,7 @@ from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 END = START + DAYS * DAY - STEP
-SHORT = ("--step", "15m", "--interval", "6h", "-o", "json")
+SHORT = ("--step", "15m", "--interval", "6h", "-o", "json", "--history", "off")
 OPTIONS = ("--from", START, "--to", END, *SHORT)
 
 
@@ -55,6 +55,13 @@ def kill_all_at(process, is_time):
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     return children
+
+
+def test_without_owners_the_history_of_workloads_is_off_and_that_is_said(four_days, capsys):
+    one_day = ("--from", START, "--to", START + DAY, "--nodes", "n0", *SHORT[:-1], "on")
+    _, out, errors = run(capsys, "--prometheus", four_days, *one_day)
+    assert "the history of workloads is off: no series of the owners of pods; does kube-state-metrics" in errors
+    assert not any("no history" in row["candidate"] for row in json.loads(out)["nodes"])
 
 
 def days_in(folder):
