@@ -22,6 +22,7 @@ from tools.localcluster.access import Cluster
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.providers.registry import PROVIDERS
 from tools.localcluster.standalone_control_plane import ControlPlane
+from tools.peers import programs
 
 LAST = (
     "test_apiserver_outage",
@@ -284,6 +285,12 @@ def shared_plane() -> Iterator[ControlPlane]:
             for name in ("n1", "n2"):
                 lone_manager.create_node(api, name)
         yield plane
+
+
+@pytest.fixture(scope="session")
+def koord_manager_program() -> Path:
+    """Return Koordinator's koord-manager, which takes half an hour to build on a busy machine."""
+    return programs.program("koord-manager")
 
 
 @pytest.fixture(scope="session")
