@@ -62,13 +62,19 @@ class ProdLoads:
         """Those in force."""
         self.history: Mapping[str, WorkloadEntry] = {}
         """What is known of the workloads of pods, by the UID of the pod."""
+        self._lent_before: dict[str, WorkloadEntry] = {}
+        """What pods were lent, until a day of them is recorded: the base of a calibrated peak is of a day."""
         self.prior: Prior | None = None
         """Scores of nodes like this one."""
 
     def past_start(self) -> list[SeriesKey]:
         """Return the borrowed pods whose start has ended since the training before."""
         if self.parameters.cold_start != LENDING:
+            self._lent_before = {}
             return []
+        before = [uid for uid in self._lent_before if pod_key(uid) in self._models]
+        is_short = self._models.recorded_seconds([pod_key(uid) for uid in before]) < _DAY_SECONDS
+        self._lent_before = {uid: self._lent_before[uid] for uid in itertools.compress(before, is_short)}
         keys = [key for key in map(pod_key, self.history) if key in self._models]
         recorded_seconds = self._models.recorded_seconds(keys)
         until = START_SECONDS + self._training_interval_seconds
@@ -86,6 +92,7 @@ class ProdLoads:
         warm, rest = self._warm_and_other(prod_pods, parameters.cold_start_period_seconds, unmeasured)
         if not self.history or parameters.cold_start != LENDING:
             return Division(warm, {}, (), rest)
+        started_seconds = START_SECONDS + self._training_interval_seconds  # then its start was dropped
         borrowed: list[ChargedPod] = []
         starting: list[tuple[ChargedPod, WorkloadEntry]] = []
         cold: list[ChargedPod] = []
@@ -94,8 +101,9 @@ class ProdLoads:
             may_borrow = pod.uid not in unmeasured and not self._sizes.exclusive_millis(pod)
             if entry is None or not may_borrow or not entry.lends_to(pod, now_seconds):
                 cold.append(pod)
-            elif key in self._models and self._models.recorded_seconds([key])[0] >= START_SECONDS:
+            elif key in self._models and self._models.recorded_seconds([key])[0] >= started_seconds:
                 borrowed.append(pod)
+                self._lent_before[pod.uid] = entry
             else:
                 starting.append((pod, entry))
         lent = {pod.uid: self.history[pod.uid] for pod in borrowed}
@@ -183,7 +191,7 @@ class ProdLoads:
 
         @functools.cache
         def calibrated() -> Calibrated | None:
-            return self.calibrated(load, predicted, divided.lent, parameters.n, prior=prior)
+            return self.calibrated(load, predicted, divided.lent, parameters, prior=prior)
 
         return dataclasses.replace(load, calibrated=calibrated)
 
@@ -235,7 +243,7 @@ class ProdLoads:
         load: ProdLoad,
         pods: Sequence[ChargedPod],
         lent: Lent,
-        n: float,
+        parameters: PredictParameters,
         *,
         prior: FloatArray | None = None,
     ) -> Calibrated | None:
@@ -244,7 +252,8 @@ class ProdLoads:
         if system is None:
             return None
         keys = [UNRESERVED_SYSTEM, *map(_pod_key, pods)]
-        series = self._statistics(resource, pods, lent)
+        before = self._lent_before if parameters.cold_start == LENDING else {}
+        series = self._statistics(resource, pods, {**before, **lent} if before else lent)
         warm = WarmSeries(
             keys,
             np.concatenate([system.mean(), series.mean()]),
@@ -253,7 +262,9 @@ class ProdLoads:
             np.concatenate([[math.inf], self._most(resource, pods, lent)]) if lent else math.inf,
             max((entry.usage[resource].rise for entry in lent.values()), default=0.0),
         )
-        requests = load.warm_requests + load.cold_requests - load.added + load.spared + n_sigma.sig(system, n)
+        requests = (
+            load.warm_requests + load.cold_requests - load.added + load.spared + n_sigma.sig(system, parameters.n)
+        )
         return self._calibration.calibrated(resource, warm, load.cold_requests, requests, prior=prior)
 
     def current(self, now_seconds: float, resource: Resource, key: SeriesKey) -> SeriesStatistics | None:

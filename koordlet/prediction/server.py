@@ -172,7 +172,7 @@ class PredictionServer:
             proven = [pod for pod in divided.predicted if pod.uid not in added]
             for resource in idle:
                 load = self._prod.prod_load(now_seconds, resource, divided, capacity=capacity, parameters=parameters)
-                if (calibrated := self._prod.calibrated(load, proven, divided.lent, parameters.n)) is not None:
+                if (calibrated := self._prod.calibrated(load, proven, divided.lent, parameters)) is not None:
                     self.calibration.resources[resource].watch(calibrated.load)
 
     def predict(
