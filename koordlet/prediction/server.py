@@ -66,7 +66,12 @@ class Prediction:
 
 
 class PredictionServer:
-    """Models of this node's series and the parameters in force. Not thread-safe."""
+    """Models of this node's series and the parameters in force. Not thread-safe.
+
+    A caller without an agent passes `pods` to `train`, hands in `workload_history` (entries by the UID of the pod) and
+    `score_prior` before it trains and predicts, and gets what the node adds from `workloads` and `stated_scores`, new
+    where `workloads.stated_seconds` has changed.
+    """
 
     def __init__(
         self,
