@@ -138,7 +138,7 @@ def test_traces_give_the_same_result_with_and_without_the_history_of_workloads(r
     of_prometheus = [row for row in with_memory if row.resource == "cpu"]
     assert len(of_traces) == 2 * len(candidates) + 1
     peaks = {row.candidate: row.peak for row in of_traces}
-    assert peaks["n-sigma-v2"] < peaks["n-sigma-v2, no history"]
+    assert peaks["borg-default"] < peaks["borg-default, no history"]
     for one, other in zip(of_traces, of_prometheus, strict=True):
         assert one.candidate == other.candidate
         assert one.forecasts == other.forecasts > 10
