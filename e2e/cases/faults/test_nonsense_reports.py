@@ -56,8 +56,11 @@ def _is_refused(cluster_client: ClusterClient, node: str, nonsense: dict[str, An
     assert all(word in mid_status["detail"] for word in named), mid_status
     assert mid_status["sample"] == sample, "the terms are still those of the last good report"
     assert cluster_client.mid(node) == offered
-    events = waiting.until(f"an Event {REFUSED}", lambda: cluster_client.events_of(node, "default", REFUSED))
-    assert any(all(word in each["message"] for word in named) for each in events), events
+    waiting.until(
+        f"an Event {REFUSED} with {named}",
+        lambda: cluster_client.events_of(node, "default", REFUSED),
+        lambda events: any(all(word in event["message"] for word in named) for event in events),
+    )
     # Left as it is, the status would be refused for good: merged patches keep what they do not name.
     cluster_client.patch_status("NodeMetric", node, {"status": {"prodPeakMetric": None, "allocated": None}})
     assert fake_fleet.publish(cluster_client, node) == offered
