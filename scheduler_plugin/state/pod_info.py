@@ -7,7 +7,8 @@ pods do not fit in memory.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import hashlib
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -62,27 +63,34 @@ _MOST_CONTAINERS: Final = 64
 
 def read_resources(spec: pods.PodSpec, priority_class: PriorityClass = PriorityClass.NONE) -> PodResources:
     """Derive the resources of a spec. Raises quantities.InvalidQuantity."""
+    containers = [_declared(container) for container in spec.containers]
+    init = [_declared(container) for container in spec.init_containers or ()]
+    sidecars = [
+        declared
+        for declared, container in zip(init, spec.init_containers or (), strict=True)
+        if container.restart_policy == "Always"
+    ]
+    requests, limits, overhead = pods.requests(spec), pods.limits(spec), pods.units(spec.overhead)
+
+    def named(cpu: str, memory: str) -> dict[str, Any]:
+        """Return the fields whose amounts are declared under the names of CPU and memory of a class."""
+        return {
+            "request": _amounts(requests, (cpu, memory)),
+            "limit": _amounts(limits, (cpu, memory)),
+            "containers": _few([_cpu(container, cpu) for container in containers]),
+            "sidecars": _few([_cpu(sidecar, cpu) for sidecar in sidecars]),
+        }
+
     native = PodResources(
-        **_declared(spec, _NATIVE),
-        shipped_request=_shipped(spec, lambda resources: resources.requests),
-        shipped_limit=_shipped(spec, lambda resources: resources.limits),
-        overhead_cpu_millis=pods.units(spec.overhead).get(names.CPU, 0),
+        **named(*_NATIVE),
+        shipped_request=_shipped([one.requests for one in containers], [one.requests for one in init], overhead),
+        shipped_limit=_shipped([one.limits for one in containers], [one.limits for one in init], overhead),
+        overhead_cpu_millis=overhead.get(names.CPU, 0),
     )
     cpu, memory = (priority_and_qos.translated_resource(priority_class, name) or name for name in _NATIVE)
     if (cpu, memory) == _NATIVE:
         return _shared_resources(native)
-    return _shared_resources(native._replace(by_class=native._replace(**_declared(spec, (cpu, memory)))))
-
-
-def _declared(spec: pods.PodSpec, named: tuple[str, str]) -> dict[str, Any]:
-    """Return the fields whose amounts are declared under the names of CPU and memory of a class."""
-    sidecars = [container for container in spec.init_containers or () if container.restart_policy == "Always"]
-    return {
-        "request": _amounts(pods.requests(spec), named),
-        "limit": _amounts(pods.limits(spec), named),
-        "containers": _few([_cpu(container, named) for container in spec.containers]),
-        "sidecars": _few([_cpu(sidecar, named) for sidecar in sidecars]),
-    }
+    return _shared_resources(native._replace(by_class=native._replace(**named(cpu, memory))))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -95,31 +103,36 @@ def raised(limit: PodAmounts, request: PodAmounts) -> PodAmounts:
     return PodAmounts(max(limit.cpu_millis, request.cpu_millis), max(limit.memory_bytes, request.memory_bytes))
 
 
-def _amounts(resources: pods.Resources, named: tuple[str, str] = _NATIVE) -> PodAmounts:
+def _amounts(resources: pods.Resources, named: tuple[str, str]) -> PodAmounts:
     return PodAmounts(
         *(resources.get(name, resources.get(native, 0)) for name, native in zip(named, _NATIVE, strict=True))
     )
 
 
+class _Declared(NamedTuple):
+    """What one container declares, in integers."""
+
+    requests: pods.Resources
+    limits: pods.Resources
+
+
+def _declared(container: pods.Container) -> _Declared:
+    return _Declared(pods.units(container.resources.requests), pods.units(container.resources.limits))
+
+
 def _shipped(
-    spec: pods.PodSpec, read_map: Callable[[pods.ResourceRequirements], pods.QuantityMap | None]
+    containers: Sequence[pods.Resources], init: Sequence[pods.Resources], overhead: pods.Resources
 ) -> PodAmounts:
-    of_containers = [_amounts(pods.units(read_map(container.resources))) for container in spec.containers]
-    of_init = [_amounts(pods.units(read_map(container.resources))) for container in spec.init_containers or ()]
-    overhead = _amounts(pods.units(spec.overhead))
     cpu, memory = (
-        max([sum(amounts[index] for amounts in of_containers), *(amounts[index] for amounts in of_init)])
-        + overhead[index]
-        for index in range(2)
+        max([sum(amounts.get(name, 0) for amounts in containers), *(amounts.get(name, 0) for amounts in init)])
+        + overhead.get(name, 0)
+        for name in _NATIVE
     )
     return PodAmounts(cpu, memory)
 
 
-def _cpu(container: pods.Container, named: tuple[str, str]) -> ContainerCpu:
-    request, limit = (
-        amounts.get(named[0], amounts.get(names.CPU))
-        for amounts in (pods.units(container.resources.requests), pods.units(container.resources.limits))
-    )
+def _cpu(container: _Declared, name: str) -> ContainerCpu:
+    request, limit = (amounts.get(name, amounts.get(names.CPU)) for amounts in container)
     return ContainerCpu(request, limit)
 
 
@@ -138,7 +151,8 @@ _PINNING_OWNERS: Final = frozenset({"DaemonSet", "Node"})
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """Lowest priority of Kubernetes' system-cluster-critical and system-node-critical pods."""
 _MOST_SHARED_BYTES: Final = 4096
-"""Pods that are described by more are read one by one: the shared facts take little memory whatever tenants write."""
+"""Of pods that are described by more a digest is kept: the shared facts take little memory whatever tenants write."""
+_MOST_LARGE: Final = 256
 _SIGNATURE_BITS: Final = 2**60 - 1  # one bit more, and each integer takes 16 bytes more
 
 
@@ -164,6 +178,10 @@ class PodInfo(msgspec.Struct, frozen=True, gc=False):
     """How long load alone has refused it, if that is longer than `softAfterSeconds`: its limits are soft then."""
     has_node: bool = False
     """Whether it runs already: kube-scheduler asks about its own node once more where a resize has no room there."""
+
+
+_large: dict[tuple[bytes, EstimatorArgs], PodInfo] = {}
+"""Facts of pods that are described by many bytes."""
 
 
 class AssignedPod(msgspec.Struct, frozen=True, gc=False):
@@ -192,11 +210,18 @@ def read(pod: pods.Pod, args: EstimatorArgs) -> PodInfo:
     """Derive the facts of a pod, once for all pods of a workload, which differ in name and node alone."""
     meta, spec = pod.metadata, msgspec.structs.replace(pod.spec, node_name="", scheduler_name="")
     alike = msgspec.json.encode(_Alike(meta.namespace, meta.labels, meta.annotations, meta.owner_references, spec))
-    if len(alike) > _MOST_SHARED_BYTES:
-        return _read(pod, args)
-    return msgspec.structs.replace(
-        _read_alike(alike, args), uid=meta.uid, key=key(pod), has_node=bool(pod.spec.node_name)
-    )
+    facts = _read_alike(alike, args) if len(alike) <= _MOST_SHARED_BYTES else _read_large(pod, alike, args)
+    return msgspec.structs.replace(facts, uid=meta.uid, key=key(pod), has_node=bool(pod.spec.node_name))
+
+
+def _read_large(pod: pods.Pod, alike: bytes, args: EstimatorArgs) -> PodInfo:
+    """Return the facts of a pod that takes long to read: kube-scheduler asks about it several times."""
+    digest = hashlib.blake2b(alike).digest(), args
+    if digest not in _large:
+        if len(_large) >= _MOST_LARGE:
+            _large.clear()
+        _large[digest] = _read(pod, args)
+    return _large[digest]
 
 
 class _Alike(msgspec.Struct, frozen=True, array_like=True):
