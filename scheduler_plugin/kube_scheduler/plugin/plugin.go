@@ -45,8 +45,8 @@ func (p *process) has(profile string) bool {
 }
 
 func (p *process) notify(notice func(*socket.Client)) {
-	p.plugins.Range(func(_, of any) bool {
-		notice(of.(*plugin).client)
+	p.plugins.Range(func(_, profile any) bool {
+		notice(profile.(*plugin).client)
 		return true
 	})
 }

@@ -30,8 +30,8 @@ func shown(pod *v1.Pod) []byte {
 	}
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == v1.PodScheduled || c.Type == v1.PodInitialized {
-			of := v1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}
-			to.Status.Conditions = append(to.Status.Conditions, of)
+			since := v1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}
+			to.Status.Conditions = append(to.Status.Conditions, since)
 		}
 	}
 	encoded, _ := json.Marshal(&to) // it has no value without JSON
@@ -45,18 +45,18 @@ func signed(pod *v1.Pod) string {
 	return string(shown(&nameless))
 }
 
-func containers(of []v1.Container) []v1.Container {
-	to := make([]v1.Container, len(of))
-	for i := range of {
-		to[i].RestartPolicy, to[i].Resources.Requests = of[i].RestartPolicy, of[i].Resources.Requests
-		to[i].Resources.Limits = of[i].Resources.Limits
+func containers(from []v1.Container) []v1.Container {
+	to := make([]v1.Container, len(from))
+	for i := range from {
+		to[i].RestartPolicy, to[i].Resources.Requests = from[i].RestartPolicy, from[i].Resources.Requests
+		to[i].Resources.Limits = from[i].Resources.Limits
 	}
 	return to
 }
 
-func ofDomain(of map[string]string) map[string]string {
+func ofDomain(all map[string]string) map[string]string {
 	var to map[string]string
-	for key, value := range of {
+	for key, value := range all {
 		if strings.Contains(key, domain) {
 			if to == nil {
 				to = map[string]string{}
