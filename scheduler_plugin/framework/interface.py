@@ -249,7 +249,7 @@ def _first(answers: Iterable[tuple[ReasonCodes | None, int]]) -> ReasonCodes | N
     return codes
 
 
-def choose_candidates(pending: Pending | None, chosen: Bools) -> Pending | None:
+def choose_candidates(pending: Pending | None, chosen: Bools | Rows) -> Pending | None:
     """Return the changes on the chosen candidates."""
     if pending is None:
         return None

@@ -55,13 +55,15 @@ class WakeCause(enum.StrEnum):
 class _RefusedPod:
     """A pod that waits. `named` are the rows of its last refusal."""
 
-    __slots__ = ("is_due", "named", "pod", "woken_row", "woken_until")
+    __slots__ = ("compared_version", "is_due", "named", "pod", "woken_row", "woken_until")
 
     def __init__(self, pod: PodInfo) -> None:
         self.pod = pod
         self.named = NO_ROWS
         self.is_due = True
         """Whether a named row has changed since the pod was compared."""
+        self.compared_version = -1
+        """No row passes that has not changed since this version of the nodes; -1: any may."""
         self.woken_until = 0.0
         self.woken_row = -1
         """Row on which the pod counts until `woken_until`; -1: on none."""
@@ -117,7 +119,7 @@ class RefusedPods:
                     del self._pods[excess.pod.uid]
                     self.evicted += 1
         refused.pod, refused.named, refused.is_due = pod, RowSet(rows), True
-        refused.woken_until = 0.0
+        refused.compared_version, refused.woken_until = -1, 0.0
 
     def _due(self, rows: Rows, monotonic: float) -> Collection[_RefusedPod]:
         """Return the pods to compare: those with a named row that has changed, or all."""
@@ -127,6 +129,8 @@ class RefusedPods:
         if is_full:
             self._everywhere, self._full_round_at = everywhere, monotonic
         for refused in self._pods.values():
+            if is_full:
+                refused.compared_version = -1
             refused.is_due = refused.is_due or is_full or refused.named.meets(changed)
         self._seen_version = vectors.version
         return [refused for refused in self._pods.values() if refused.is_due]
@@ -205,10 +209,11 @@ class RefusedPods:
         if refused.woken_until > comparison.monotonic or self._pods.get(refused.pod.uid) is not refused:
             return  # it may be bound, or refused again, while the caller paused
         refused.pod = self._waits.softened(refused.pod, comparison.monotonic)
-        refused.is_due = False
-        is_named = refused.named.contains(comparison.rows)
-        rows = comparison.rows[is_named]
-        pending = choose_candidates(comparison.room.pending(refused.pod), is_named)
+        changed = np.flatnonzero(self._vectors.changed_at[comparison.rows] > refused.compared_version)
+        refused.is_due, refused.compared_version = False, self._seen_version
+        named = changed[refused.named.contains(comparison.rows[changed])]
+        rows = comparison.rows[named]
+        pending = choose_candidates(comparison.room.pending(refused.pod), named)
         alike = _without_identity(refused.pod), rows.tobytes()
         if alike in comparison.hopeless:
             return
