@@ -76,8 +76,9 @@ def _kubeconfig(url: str) -> str:
     )
 
 
-def _serve(ports_to: Connection, kubeconfig: str) -> None:
+def _serve(ports_to: Connection, kubeconfig: str, plugin_socket: str | None) -> None:
     settings = SchedulerPluginSettings(
+        plugin_socket=plugin_socket,
         extender_port=0,
         http_port=0,
         debug_port=0,
@@ -98,13 +99,15 @@ def _serve(ports_to: Connection, kubeconfig: str) -> None:
 
 
 @contextlib.contextmanager
-def running(apiserver_url: str) -> Iterator[Running]:
-    """Run an extender with an apiserver; it is not ready yet."""
+def running(apiserver_url: str, plugin_socket: str | None = None) -> Iterator[Running]:
+    """Run an extender with an apiserver, or the process of the plugin with a socket; it is not ready yet."""
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = pathlib.Path(folder, "kubeconfig")
         kubeconfig.write_text(_kubeconfig(apiserver_url), encoding="utf-8")
         receiver, sender = multiprocessing.Pipe()
-        process = multiprocessing.get_context("spawn").Process(target=_serve, args=(sender, str(kubeconfig)))
+        process = multiprocessing.get_context("spawn").Process(
+            target=_serve, args=(sender, str(kubeconfig), plugin_socket)
+        )
         process.start()
         try:
             yield Running(*receiver.recv(), psutil.Process(process.pid))
