@@ -17,7 +17,8 @@ filters as well. Everything is answered for all nodes, also where kube-scheduler
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -201,11 +202,17 @@ class Answers:
             self._cluster.stop_assuming(pending.info.key, pending.info.uid)
             pending.counted_on = ""
 
-    def _find(self, uid: str) -> _PendingPod:
+    @contextlib.contextmanager
+    def _uncounted(self, uid: str, now: float) -> Iterator[_PendingPod]:
+        """Yield a pod that counts on no node meanwhile: a question about a pod does not count the pod itself."""
         pending = self._pending.get(uid)
         if pending is None:
             raise UnknownPod(f"pod {uid[:100]!r} was not shown, want POD before any frame about it")
-        return pending
+        self._stop_counting(pending)
+        try:
+            yield pending
+        finally:
+            self._count(pending, now)
 
     def _softened(self, info: PodInfo) -> PodInfo:
         return self._waits.softened(info, self._cluster.monotonic())
@@ -214,13 +221,9 @@ class Answers:
 
     def ask(self, uid: str, now: float) -> Answer:
         """Return code and score of every node for one pod. Raises UnknownPod."""
-        pending = self._find(uid)
-        self._stop_counting(pending)
-        try:
-            return self._ask(pending, self._softened(pending.info), now)
-        finally:
+        with self._uncounted(uid, now) as pending:
             pending.reserved = ""
-            self._count(pending, now)
+            return self._ask(pending, self._softened(pending.info), now)
 
     def _ask(self, pending: _PendingPod, pod: PodInfo, now: float) -> Answer:
         rows = self.table.rows()
@@ -259,20 +262,13 @@ class Answers:
 
     def check(self, uid: str, row: int, without: Sequence[str], now: float) -> int:
         """Return the code of one row once pods with these UIDs have left it. Raises UnknownPod."""
-        pending = self._find(uid)
-        self._stop_counting(pending)  # it may be nominated
-        try:
-            return self._check(self._softened(pending.info), row, without, now)
-        finally:
-            self._count(pending, now)
-
-    def _check(self, pod: PodInfo, row: int, without: Sequence[str], now: float) -> int:
-        name, victims = self.table.name(row), frozenset(without)
-        if not name:
-            return self._cycle.code_of_unknown(pod)
-        pending = without_victims(self._cluster.mid_requests, pod, [(name, victims)])
-        codes = self._cycle.filter(pod, np.array([row], dtype=np.intp), now, pending)
-        return 0 if codes is None else int(codes[0])
+        with self._uncounted(uid, now) as pending:
+            pod, name, victims = self._softened(pending.info), self.table.name(row), frozenset(without)
+            if not name:
+                return self._cycle.code_of_unknown(pod)
+            freed = without_victims(self._cluster.mid_requests, pod, [(name, victims)])
+            codes = self._cycle.filter(pod, np.array([row], dtype=np.intp), now, freed)
+            return 0 if codes is None else int(codes[0])
 
 
 _POD: Final = msgspec.json.Decoder(pods.Pod)

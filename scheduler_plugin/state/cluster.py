@@ -86,10 +86,9 @@ class Cluster:
 
     def keep_nodes(self, existing: Container[str]) -> Iterator[None]:
         """Drop the nodes that a new list no longer contains, a slice with each step."""
-        for name, entry in list(self.entries.items()):
-            if entry.node is not None and name not in existing:
-                self.node_deleted(name)
-                yield
+        for name in [name for name, entry in self.entries.items() if entry.node is not None and name not in existing]:
+            self.node_deleted(name)
+            yield
 
     # NodeMetrics
 
@@ -115,10 +114,9 @@ class Cluster:
 
     def keep_metrics(self, existing: Container[str]) -> Iterator[None]:
         """Drop the reports that a new list no longer contains, a slice with each step."""
-        for name, entry in list(self.entries.items()):
-            if entry.load.report is not None and name not in existing:
-                self.metric_deleted(name)
-                yield
+        for name in [name for name in self.reports() if name not in existing]:
+            self.metric_deleted(name)
+            yield
 
     # pods
 
@@ -210,12 +208,18 @@ class Cluster:
         entry = self._entry(node_name)
         if entry.load.report is not None:
             record = msgspec.structs.replace(record, key=entry.load.report.pods.own_key(record.key))
+        if record.observed:
+            self._assumed.pop(record.key, None)
+        counted = entry.load.pods.get(record.key)
+        if counted and counted == msgspec.structs.replace(
+            record, signature=counted.signature, observed=counted.observed
+        ):
+            entry.load.pods[record.key] = record  # no sum changes
+            return
         sums = entry.load.sums()
         entry.load.assign(record)
         self._node_of[record.key] = entry
         self.vectors.mid_quotas.assigned(record)
-        if record.observed:
-            self._assumed.pop(record.key, None)
         if self._estimator_args.with_demand or entry.load.sums() != sums:  # who reads demands reads times as well
             self.vectors.write(entry)
 
