@@ -76,6 +76,11 @@ ANNOTATION_SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-
 """Of cluster-autoscaler, on a node: "true" keeps it from being removed."""
 LABEL_NODE_POOL: Final = "karpenter.sh/nodepool"
 """Of Karpenter, on each node that it made."""
+NODE_POOL_LABELS: Final = (
+    LABEL_NODE_POOL, "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool"
+)  # fmt: skip
+"""Labels by which clouds and autoscalers mark the nodes of one pool."""
+LABEL_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 LABEL_CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 ANNOTATION_EVICTION_PRIORITY: Final = "koordinator.sh/eviction-priority"
 """On a pod, an integer, 0 by default: pods with a lower one are evicted first."""

@@ -52,6 +52,10 @@ PODS: Final = Resource("", "v1", "pods", "Pod", namespaced=True)
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 EVENTS: Final = Resource("", "v1", "events", "Event", namespaced=True)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
+REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
+STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
+JOBS: Final = Resource("batch", "v1", "jobs", "Job", namespaced=True)
+CRON_JOBS: Final = Resource("batch", "v1", "cronjobs", "CronJob", namespaced=True)
 DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
 CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False

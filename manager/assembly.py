@@ -9,16 +9,39 @@ from collections.abc import Awaitable, Callable
 from apiserver_client import session
 from manager.cache.store import ClusterStore
 from manager.cache.work_queue import WorkQueue
-from manager.events import QueuedRecorder
+from manager.events import EventRecorder, QueuedRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource.controller import MidController
 from manager.mid_resource.eviction.controller import Evictor
 from manager.mid_resource.eviction.records import Rights
 from manager.node_metric.controller import NodeMetricController, SchemaWatch
 from manager.node_metric.node_slo import NodeSloController
+from manager.node_metric.workload_history.lender import Lender
+from manager.node_metric.workload_history.owners import Owners, OwnerWatches
+from manager.node_metric.workload_history.pools import Pools
+from manager.node_metric.workload_history.stored import HistoryStore
+from manager.node_metric.workload_history.workloads import Workloads
 from manager.reconciler import Reconciler
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigController, ConfigReporter, ConfigStep
+
+
+class Histories:
+    """History of workloads and priors of pools, with the watches and the store that they need."""
+
+    def __init__(
+        self, api: session.Session, *, namespace: str, cache: ClusterStore, recorder: EventRecorder,
+        telemetry: Telemetry, clock: Callable[[], dt.datetime],
+    ) -> None:  # fmt: skip
+        def now_seconds() -> float:
+            return clock().timestamp()
+
+        owners = Owners()
+        self.watches = OwnerWatches(api, owners)
+        self.workloads = Workloads(owners, now_seconds, self.watches.are_ready, telemetry.count_statement)
+        pools = Pools(now_seconds)
+        self.lender = Lender(self.workloads, pools, cache.nodes)
+        self.store = HistoryStore(api, namespace, self.workloads, pools, recorder, telemetry)
 
 
 class Components:
@@ -52,13 +75,20 @@ class Components:
             observe=self.evictor.observe, newly_evicted=self.evictor.newly_evicted,
             remembered=self.evictor.remembered,
         )  # fmt: skip
-        self.node_metrics = NodeMetricController(api, cache, telemetry, self.evictor.may_evict)
+        self.histories: Histories | None = None
+        if settings.workload_history:
+            self.histories = Histories(
+                api, namespace=settings.namespace, cache=cache, recorder=recorder, telemetry=telemetry, clock=clock
+            )
+        lender = self.histories.lender if self.histories else Lender()
+        cache.node_metrics.on_report = lender.take
+        self.node_metrics = NodeMetricController(api, cache, telemetry, self.evictor.may_evict, lender)
         self.node_slos = NodeSloController(api, cache.nodes, telemetry, sleep)
         self.schema = SchemaWatch(api, recorder, telemetry, sleep, self._retry_dropped)
         self.reconciler = Reconciler(
             cache=cache, config=self.config, config_reporter=reporter, mid_resources=self.mid_resources,
             recorder=recorder, node_metrics=self.node_metrics, add=self._add, add_spec=self._add_spec,
-            on_gone=self.evictor.forget,
+            on_gone=self._forget,
         )  # fmt: skip
         workers, is_urgent = settings.workers, self.reconciler.is_urgent
         self.queue = WorkQueue(self.reconciler.reconcile, workers=workers, is_urgent=is_urgent)
@@ -90,6 +120,11 @@ class Components:
 
     def _add(self, name: str) -> None:
         self.queue.add(name)
+
+    def _forget(self, name: str) -> None:
+        self.evictor.forget(name)
+        if self.histories is not None:
+            self.histories.workloads.forget_node(name)
 
     def _relist(self, name: str) -> None:
         self.mid_resources.relist(name)

@@ -140,6 +140,7 @@ async def lead(
                         api, settings, parts.cache.config_maps, parts.add_everything
                     ),
                     *([parts.node_slos.run()] if settings.create_node_slos else ()),
+                    *([parts.histories.watches.run(), parts.histories.store.run()] if parts.histories else ()),
                 )
             ]  # fmt: skip
             config = kopf_thread.follow_config_map(leadership.kopf, lambda: leadership.show("start", None))

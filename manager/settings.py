@@ -28,6 +28,8 @@ class ManagerSettings(settings.ProcessSettings):
     """How often a node is reconciled whose Mid resources are withdrawn but still in use."""
     eviction_namespaces: str = ""
     """Namespaces in which the manager has the right to evict Mid pods, separated by commas; * for all."""
+    workload_history: bool = True
+    """Keep the usage of workloads, and hand it to the nodes on which their new pods run."""
     create_node_slos: bool = False
     """Create an empty NodeSLO for each node that has none: Koordinator's agent waits for it."""
     autoscaling: Literal["none", "karpenter", "cluster-autoscaler"] = "none"

@@ -55,9 +55,11 @@ class WireEvaluation(msgspec.Struct, frozen=True, gc=False):
 
 
 class WirePrediction(msgspec.Struct, frozen=True, gc=False):
-    """`status.prediction` of a NodeMetric; only the evaluation is read."""
+    """The parts of `status.prediction` of a NodeMetric that are read."""
 
     evaluation: list[WireEvaluation] | None = None
+    level: dict[str, str] | None = None
+    """Answer in force of `calibrated`, by resource."""
 
 
 class Fleet(NamedTuple):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import enum
 import functools
 import sys
-from collections.abc import Container, Iterable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -36,6 +36,8 @@ READ_ANNOTATIONS: Final = (
 """Annotations of a node that the manager reads; the others, up to 256 KiB of each node, are not stored."""
 _PLAIN: Final = pods.NodeSpec()
 """Spec of most nodes, which keep no pod off: one object for all of them."""
+_RAW: Final = msgspec.Raw()
+_CALIBRATED: Final = "calibrated"
 _LARGEST_SHARED_SPEC_BYTES: Final = 16 * 2**10
 
 
@@ -59,10 +61,34 @@ class NodeMetricMetadata(mid_report.Metadata, rename="camel", frozen=True, gc=Fa
 
 
 class StoredReport(MidReport, rename="camel", frozen=True):
-    """The parts of a NodeMetric's status that the manager reads."""
+    """The parts of a NodeMetric's status that the manager reads.
+
+    In the store, `prediction` and what is not decoded are absent: `on_report` of the store and `lent` have them.
+    """
 
     prediction: WirePrediction | None = None
-    """Decoded, and packed as the NodeMetric enters the store, where this is None."""
+    workloads: msgspec.Raw = _RAW
+    workloads_time: str | None = None
+    cold_pods: msgspec.Raw = _RAW
+    scores: msgspec.Raw = _RAW
+
+
+class Lent(NamedTuple):
+    """What the spec of a NodeMetric has of other nodes: names of pods with a history, and of the prior of scores."""
+
+    pods: str = ""
+    prior: str = ""
+
+
+NOTHING_LENT: Final = Lent()
+
+
+def prior_name(prior: Mapping[str, Any] | None) -> str:
+    """Return a text that differs between two `spec.scorePrior`; empty without one."""
+    if not prior:
+        return ""
+    labels = (int((prior.get(resource) or {}).get("labels", 0)) for resource in (names.CPU, names.MEMORY))
+    return "/".join([str(prior.get("updateTime")), str(prior.get("nodes")), *map(str, labels)])
 
 
 class StoredNodeMetric(mid_report.NodeMetric, frozen=True, gc=False):
@@ -71,6 +97,12 @@ class StoredNodeMetric(mid_report.NodeMetric, frozen=True, gc=False):
     metadata: NodeMetricMetadata = NodeMetricMetadata()
     status: StoredReport | None = None
     spec: dict[str, Any] | None = None
+    """Without what is `lent`."""
+    lent: Lent = NOTHING_LENT
+    cold_pods: bytes = b""
+    """`status.coldPods` as received."""
+    is_young: bool = False
+    """Whether the calibrated prediction of a resource has too few scores of its own."""
 
 
 class NodeSlo(msgspec.Struct, frozen=True):
@@ -121,7 +153,7 @@ class Store(Generic[StoredT]):
 
     def decode(self, wire: Mapping[str, Any]) -> StoredT:
         """Decode an object; usable from any thread. Raises msgspec.ValidationError."""
-        return msgspec.convert(wire, type=self._view)
+        return msgspec.json.decode(msgspec.json.encode(wire), type=self._view)
 
     def update(self, item: StoredT) -> bool:
         """Store an object unless a newer version of it is stored; return whether it was stored."""
@@ -197,6 +229,18 @@ def _shared(spec: bytes) -> dict[str, Any]:
     return shared
 
 
+def _without_lent(metric: StoredNodeMetric, spec: dict[str, Any]) -> StoredNodeMetric:
+    """Take what is lent, which is of one node alone, out of the spec, which many nodes share."""
+    lent = NOTHING_LENT
+    if "workloadHistory" in spec or "scorePrior" in spec:
+        spec = dict(spec)
+        history, prior = spec.pop("workloadHistory", None), spec.pop("scorePrior", None)
+        lent = Lent(",".join(sorted(str(entry.get("pod")) for entry in history or ())), prior_name(prior))
+    encoded = msgspec.json.encode(spec)
+    shared = _shared(encoded) if len(encoded) <= _LARGEST_SHARED_SPEC_BYTES else spec
+    return msgspec.structs.replace(metric, spec=shared, lent=lent)
+
+
 class NodeMetricStore(Store[StoredNodeMetric]):
     """NodeMetrics without their evaluations, which are packed: decoded, those of 5,000 nodes take 3.6 MiB.
 
@@ -206,6 +250,8 @@ class NodeMetricStore(Store[StoredNodeMetric]):
     def __init__(self) -> None:
         super().__init__(StoredNodeMetric)
         self._evaluations: dict[str, Packed] = {}
+        self.on_report: Callable[[StoredNodeMetric, StoredReport], None] = lambda *_: None
+        """Called with each new NodeMetric that states something, and its report before that is dropped from it."""
 
     def evaluations(self) -> list[Packed]:
         """Return the live evaluation of each node that reports one; usable from any thread."""
@@ -213,14 +259,23 @@ class NodeMetricStore(Store[StoredNodeMetric]):
 
     def update(self, metric: StoredNodeMetric) -> bool:
         """Store a NodeMetric unless a newer version of it is stored; return whether it was stored."""
-        if metric.spec is not None and len(spec := msgspec.json.encode(metric.spec)) <= _LARGEST_SHARED_SPEC_BYTES:
-            metric = msgspec.structs.replace(metric, spec=_shared(spec))
+        if metric.spec is not None:
+            metric = _without_lent(metric, metric.spec)
         status, packed = metric.status, None
-        if status is not None and status.prediction is not None:
-            packed = evaluation_report.pack(status.prediction.evaluation or ())
-            metric = msgspec.structs.replace(metric, status=msgspec.structs.replace(status, prediction=None))
+        if status is not None:
+            packed = evaluation_report.pack(status.prediction.evaluation or ()) if status.prediction else None
+            levels = (status.prediction.level if status.prediction else None) or {}
+            small = msgspec.structs.replace(
+                status, prediction=None, workloads=_RAW, workloads_time=None, cold_pods=_RAW, scores=_RAW
+            )
+            metric = msgspec.structs.replace(
+                metric, status=small, cold_pods=bytes(status.cold_pods),
+                is_young=any(level != _CALIBRATED for level in levels.values()),
+            )  # fmt: skip
         if not super().update(metric):
             return False
+        if status is not None and (status.workloads or status.scores):
+            self.on_report(metric, status)
         if packed is not None and packed.predictors:
             self._evaluations[metric.metadata.name] = packed
         else:

@@ -27,9 +27,20 @@ from manager.metrics.collectors import EvictionMetrics, FleetEvaluationCollector
 
 _WRITE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _AGE_BUCKETS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
-KINDS = ("node_status", "node_metric", "node_slo", "last_good_config", "config_status", "node_eviction", "eviction")
+KINDS = (
+    "node_status",
+    "node_metric",
+    "node_slo",
+    "workload_history",
+    "last_good_config",
+    "config_status",
+    "node_eviction",
+    "eviction",
+)
 TRIGGERS = ("MidCPUShort", "MidMemoryShort", "NodeMemoryHigh", "Drain", "NodeLeaving", "MidOnlyNode")
 """Causes of evictions, as in `manager.mid_resource.eviction.shortage`."""
+STATEMENT_RESULTS = ("merged", "counted_before", "unknown_controller", "too_many", "impossible")
+"""As in `manager.node_metric.workload_history.workloads`."""
 WATCHED = ("nodes", "nodemetrics", "configmaps")
 
 
@@ -162,6 +173,7 @@ class Telemetry:
         self.dropped_fields = gauge(
             "koord_manager_node_metric_dropped_fields", "Fields of this project that the NodeMetric CRD drops."
         )
+        self._add_history_metrics(gauge, counter)
         self._states = tuple(states)
         self._reason_of_node: dict[str, str] = {}
         self._tally: Tally[str] = Tally()
@@ -189,6 +201,19 @@ class Telemetry:
             "koord_manager_config_problems", "Problems in the newest document, advice included."
         )
 
+    def _add_history_metrics(self, gauge: functools.partial[Gauge], counter: functools.partial[Counter]) -> None:
+        self.workload_entries = gauge("koord_manager_workload_history_entries", "Workloads whose usage is known.")
+        self.workload_owners = gauge("koord_manager_workload_owners", "Controllers of pods that are known.")
+        self.score_priors = gauge("koord_manager_score_priors", "Pools of nodes with a prior for their young nodes.")
+        self._statements = counter(
+            "koord_manager_workload_statements",
+            "Statements of nodes about a workload, by result.", ["result"],
+        )  # fmt: skip
+
+    def count_statement(self, result: str) -> None:
+        """Count the statement of a node about one workload."""
+        self._statements.labels(result).inc()
+
     def _add_watch_metrics(self, gauge: functools.partial[Gauge], counter: functools.partial[Counter]) -> None:
         self.events_lost = counter("koord_manager_kubernetes_events_lost", "Events that could not be posted.")
         self._events_seen = counter("koord_manager_watch_events", "Events received, by resource.", ["resource"])
@@ -211,6 +236,8 @@ class Telemetry:
             self._write_seconds.labels(kind)
         for resource in WATCHED:
             self._events_seen.labels(resource)
+        for result in STATEMENT_RESULTS:
+            self._statements.labels(result)
 
     def show_config_in_force(self, at: dt.datetime, report_interval_seconds: int) -> None:
         """Record that another configuration is put in force, and the longest interval of reports in it."""

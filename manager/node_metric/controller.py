@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +29,7 @@ from manager.events import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.node_metric import spec as metric_spec
 from manager.node_metric.spec import MetricAction, MetricChange
+from manager.node_metric.workload_history.lender import Lender
 from manager.slo_config.strategy import NodeStrategy
 
 log = logging.getLogger(__name__)
@@ -48,10 +49,11 @@ class NodeMetricController:
     cache: store.ClusterStore
     telemetry: Telemetry
     may_evict: Callable[[], bool] = lambda: False
+    lender: Lender = field(default_factory=Lender)
 
     def __post_init__(self) -> None:
-        self._dropped: dict[str, Mapping[str, Any]] = {}
-        """Patches that changed nothing, by node: the CRD drops their fields."""
+        self._dropped: dict[str, MetricChange] = {}
+        """Changes that changed nothing, by node: the CRD drops their fields."""
 
     def retry_dropped(self) -> list[str]:
         """Return the nodes whose patches changed nothing, to send them again: the CRD is another one."""
@@ -66,11 +68,18 @@ class NodeMetricController:
     def differs(self, name: str, strategy: NodeStrategy | None) -> bool:
         """Check whether a NodeMetric is to be created, updated or deleted."""
         todo = self._plan(name, strategy)
-        return todo.action is not MetricAction.NONE and self._dropped.get(name) != todo.body
+        return todo.action is not MetricAction.NONE and self._dropped.get(name) != todo
+
+    def lent(self, name: str, strategy: NodeStrategy | None) -> store.Lent | None:
+        """Return what the spec of a node is to have of other nodes; None without a NodeMetric or strategy."""
+        node, metric = self.cache.nodes.get(name), self.cache.node_metrics.get(name)
+        return self.lender.lent(node, metric, strategy) if node and metric and strategy else None
 
     def _plan(self, name: str, strategy: NodeStrategy | None) -> MetricChange:
         spec = metric_spec.wire_for_node(strategy, may_evict=self.may_evict()) if strategy else None
-        return metric_spec.plan(self.cache.nodes.get(name), self.cache.node_metrics.get(name), spec)
+        node, metric = self.cache.nodes.get(name), self.cache.node_metrics.get(name)
+        lent = self.lent(name, strategy)
+        return metric_spec.plan(node, metric, spec, lent or (metric.lent if metric else None))
 
     async def reconcile(self, name: str, strategy: NodeStrategy | None) -> None:
         """Create, update or delete. Without a strategy (no configuration yet) an existing spec stays unchanged.
@@ -83,7 +92,7 @@ class NodeMetricController:
             todo = self._plan(name, strategy)  # it may have existed already
         metric = self.cache.node_metrics.get(name)
         if todo.action is MetricAction.UPDATE and metric is not None:
-            await self._update(name, metric, todo.body)
+            await self._update(name, metric, todo)
         elif todo.action is MetricAction.DELETE and metric is not None:
             await self._delete_orphan(name, metric)
 
@@ -97,9 +106,13 @@ class NodeMetricController:
             log.info("node %s: created the NodeMetric", name)
         self.cache.node_metrics.update(metric)
 
-    async def _update(self, name: str, metric: store.StoredNodeMetric, patch: Mapping[str, Any]) -> None:
-        if self._dropped.get(name) == patch:
+    async def _update(self, name: str, metric: store.StoredNodeMetric, todo: MetricChange) -> None:
+        if self._dropped.get(name) == todo:
             return
+        patch = dict(todo.body)
+        node = self.cache.nodes.get(name)
+        if todo.lent is not None and node is not None:
+            patch["spec"] = {**patch.get("spec", {}), **self.lender.wire(node, metric, todo.lent)}
         log.info("node %s: updating the NodeMetric: %s", name, ", ".join(_changed(patch)))
         try:
             with self.telemetry.write("node_metric"):
@@ -114,7 +127,7 @@ class NodeMetricController:
             self.cache.node_metrics.update(written)
         if written.metadata.resource_version == metric.metadata.resource_version:
             log.debug("node %s: the CRD drops spec fields, see the Event on it", name)
-            self._dropped[name] = patch
+            self._dropped[name] = todo
         else:
             self._dropped.pop(name, None)
 

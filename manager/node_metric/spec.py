@@ -16,7 +16,7 @@ from api_types.colocation import presets
 from api_types.kubernetes import pods
 from api_types.node_metric import types as node_metric
 from api_types.node_metric.types import MetricCollectPolicy, NodeMemoryCollectPolicy, NodeMetricSpec
-from manager.cache.store import StoredNodeMetric
+from manager.cache.store import Lent, StoredNodeMetric
 from manager.slo_config.strategy import NodeStrategy, mid_colocation_policy, once_per_strategy
 
 
@@ -86,10 +86,14 @@ class MetricChange:
 
     action: MetricAction
     body: Mapping[str, Any] = field(default_factory=dict)
+    lent: Lent | None = None
+    """What the spec is to have of other nodes; None where that changes nothing."""
 
 
-def plan(node: pods.Node | None, metric: StoredNodeMetric | None, spec: Mapping[str, Any] | None) -> MetricChange:
-    """Plan the change to a spec, which is as on the wire.
+def plan(
+    node: pods.Node | None, metric: StoredNodeMetric | None, spec: Mapping[str, Any] | None, lent: Lent | None = None
+) -> MetricChange:
+    """Plan the change to a spec, which is as on the wire, and to what it has of other nodes.
 
     Without it (no configuration yet) a present spec stays, and a new NodeMetric gets the default.
     """
@@ -102,7 +106,10 @@ def plan(node: pods.Node | None, metric: StoredNodeMetric | None, spec: Mapping[
         patch["metadata"] = {"ownerReferences": owners}
     if spec and (changes := spec_patch(metric.spec, spec)):
         patch["spec"] = changes
-    return MetricChange(MetricAction.UPDATE, patch) if patch else MetricChange(MetricAction.NONE)
+    changed = lent if lent != metric.lent else None
+    if not patch and changed is None:
+        return MetricChange(MetricAction.NONE)
+    return MetricChange(MetricAction.UPDATE, patch, changed)
 
 
 def _new(node: pods.Node, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ LIMITED = {
     "koord-suite-koordlet": {"koordlet"},
     "koord-suite-manager-nodes": {"koord-manager", "koord-suite-uninstall"},
     "koord-suite-manager-config": {"koord-manager", "koord-suite-uninstall"},
+    "koord-suite-manager-history": {"koord-manager", "koord-suite-uninstall"},
 }
 
 

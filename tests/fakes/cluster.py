@@ -30,7 +30,11 @@ _API = {
         "nodes": ("Node", False), "pods": ("Pod", True), "namespaces": ("Namespace", False),
         "configmaps": ("ConfigMap", True), "events": ("Event", True),
     }},
-    "apps": {"version": "v1", "kinds": {"deployments": ("Deployment", True), "daemonsets": ("DaemonSet", True)}},
+    "apps": {"version": "v1", "kinds": {
+        "deployments": ("Deployment", True), "daemonsets": ("DaemonSet", True), "replicasets": ("ReplicaSet", True),
+        "statefulsets": ("StatefulSet", True),
+    }},
+    "batch": {"version": "v1", "kinds": {"jobs": ("Job", True), "cronjobs": ("CronJob", True)}},
     "coordination.k8s.io": {"version": "v1", "kinds": {"leases": ("Lease", True)}},
     "apiextensions.k8s.io": {"version": "v1", "kinds": {
         "customresourcedefinitions": ("CustomResourceDefinition", False),

@@ -24,6 +24,7 @@ MOST_ENTRIES: Final = 500
 MOST_POD_HOURS: Final = 1000.0
 """Where the count of pod-hours ends: it only shows that there were enough of them."""
 _VERSION: Final = 1
+_LARGEST: Final = 1e35
 _DIGITS: Final = 4
 _KEY_DIGITS: Final = 15
 """60 bits of a digest: with 50,000 workloads two have the same key with a probability of 1e-9."""
@@ -123,8 +124,8 @@ class Entry(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
 def key(owner_uid: str, ordinal: int | None = None) -> str:
     """Return the key of a workload in its namespace: its top controller, of a StatefulSet one pod of it."""
-    text = owner_uid if ordinal is None else f"{owner_uid}/{ordinal}"
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_KEY_DIGITS]
+    digest = hashlib.sha256(owner_uid.encode(errors="replace")).hexdigest()[:_KEY_DIGITS]
+    return digest if ordinal is None else key(f"{digest}/{ordinal}")
 
 
 def merge(entry: Entry | None, statement: Statement, time: int) -> Entry:
@@ -211,10 +212,8 @@ def from_json(text: str) -> Document:
 
 
 def _is_possible(entry: Entry) -> bool:
-    return 0 <= entry.pod_hours <= MOST_POD_HOURS and all(
-        min(usage.weight, usage.mean, usage.m2, usage.rise, usage.start_peak, usage.request) >= 0
-        for usage in (entry.cpu, entry.memory)
-    )
+    values = (value for usage in (entry.cpu, entry.memory) for value in msgspec.structs.astuple(usage))
+    return 0 <= entry.pod_hours <= MOST_POD_HOURS and all(0 <= value <= _LARGEST for value in values)
 
 
 def _rounded(value: float) -> float:

@@ -11,7 +11,7 @@ from api_types.node_metric.mid_resource import Terms
 from component_base.version import VERSION
 from manager.cache.work_queue import Lane
 from manager.metrics.collectors import OTHER, AttemptResult, EvictedByNamespace
-from manager.metrics.telemetry import KINDS, TERMS, WATCHED, Telemetry
+from manager.metrics.telemetry import KINDS, STATEMENT_RESULTS, TERMS, WATCHED, Telemetry
 from manager.mid_resource.eviction.shortage import Trigger
 from manager.mid_resource.reasons import Reason
 from manager.slo_config.evaluation import State
@@ -25,7 +25,7 @@ TYPE_WORDS = "gauge|counter|summary|histogram|map"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 LABELS = {
     "reason": {*Reason}, "state": {*State}, "kind": {*KINDS},
-    "result": {"ok", "error", *AttemptResult}, "resource": {*WATCHED},
+    "result": {"ok", "error", *AttemptResult, *STATEMENT_RESULTS}, "resource": {*WATCHED},
     "lane": {*Lane}, "term": {*TERMS}, "cause": {*Trigger}, "version": {VERSION}, "namespace": {OTHER},
 }  # fmt: skip
 

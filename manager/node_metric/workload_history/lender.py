@@ -1,0 +1,65 @@
+"""Lend a node what is known beyond it: the history of the workloads of its cold pods, and the prior of its pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from api_types.kubernetes import pods
+from manager.cache.store import NOTHING_LENT, Lent, NodeStore, StoredNodeMetric, StoredReport
+from manager.node_metric.workload_history import pools, workloads
+from manager.node_metric.workload_history.pools import Pools
+from manager.node_metric.workload_history.workloads import Workloads
+from manager.slo_config.strategy import NodeStrategy
+
+
+@dataclass(eq=False)
+class Lender:
+    """Takes in the reports, and decides what the spec of each NodeMetric has of other nodes: nothing without history.
+
+    An entry is not renewed while its pod is cold: yesterday's numbers are as good as today's.
+    """
+
+    workloads: Workloads | None = None
+    pools: Pools | None = None
+    nodes: NodeStore | None = None
+
+    def take(self, metric: StoredNodeMetric, report: StoredReport) -> None:
+        """Take in what a new report states."""
+        name = metric.metadata.name
+        if self.workloads is not None:
+            self.workloads.take(name, report)
+        node = self.nodes.get(name) if self.nodes is not None else None
+        if self.pools is not None and node is not None and report.scores:
+            self.pools.take(_pool(node, metric), name, bytes(report.scores))
+
+    def lent(self, node: pods.Node, metric: StoredNodeMetric, strategy: NodeStrategy) -> Lent:
+        """Return what a node is to have."""
+        predict = strategy.strategy.node_predict_policy
+        if self.workloads is None or self.pools is None or not strategy.enabled:
+            return NOTHING_LENT
+        if predict is None or predict.cold_start == "strict":
+            return NOTHING_LENT
+        if not self.workloads.is_read:
+            return metric.lent
+        with_history = ",".join(sorted(self.workloads.history_of(metric.cold_pods))) if metric.cold_pods else ""
+        known = self.pools.priors.get(_pool(node, metric)) if metric.is_young else None
+        if not with_history and known is None:
+            return NOTHING_LENT
+        return Lent(with_history, pools.name_of(known) if known else "")
+
+    def wire(self, node: pods.Node, metric: StoredNodeMetric, lent: Lent) -> Mapping[str, Any]:
+        """Return the patch of the spec that makes it have `lent`."""
+        patch: dict[str, Any] = {}
+        if lent.pods != metric.lent.pods:
+            found = self.workloads.history_of(metric.cold_pods) if lent.pods and self.workloads else {}
+            patch["workloadHistory"] = workloads.to_wire(found) or None
+        if lent.prior != metric.lent.prior:
+            known = self.pools.priors.get(_pool(node, metric)) if lent.prior and self.pools else None
+            patch["scorePrior"] = pools.to_wire(known) if known else None
+        return patch
+
+
+def _pool(node: pods.Node, metric: StoredNodeMetric) -> str:
+    return pools.pool_key((metric.spec or {}).get("predictPolicy"), node.metadata.labels or {})
