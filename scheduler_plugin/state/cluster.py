@@ -208,20 +208,12 @@ class Cluster:
         entry = self._entry(node_name)
         if entry.load.report is not None:
             record = msgspec.structs.replace(record, key=entry.load.report.pods.own_key(record.key))
-        if record.observed:
-            self._assumed.pop(record.key, None)
-        counted = entry.load.pods.get(record.key)
-        if counted and counted == msgspec.structs.replace(
-            record, signature=counted.signature, observed=counted.observed
-        ):
-            entry.load.pods[record.key] = record  # no sum changes
-            return
-        sums = entry.load.sums()
         entry.load.assign(record)
         self._node_of[record.key] = entry
         self.vectors.mid_quotas.assigned(record)
-        if self._estimator_args.with_demand or entry.load.sums() != sums:  # who reads demands reads times as well
-            self.vectors.write(entry)
+        if record.observed:
+            self._assumed.pop(record.key, None)
+        self.vectors.write(entry)
 
     def _held(self, key: str) -> AssignedPod | None:
         entry = self._node_of.get(key)

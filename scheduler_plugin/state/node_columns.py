@@ -188,12 +188,7 @@ class EquivalenceCache(Generic[PodClass]):
         cached = self._class_results(pod_class, len(changes.changed_at))
         changed_at = changes.changed_at[rows]
         is_stale = cached.computed_at[rows] < changed_at
-        stale_count = np.count_nonzero(is_stale)
-        if 2 * stale_count > len(rows):  # to choose the others costs more than to compute them
-            computed = self._compute(pod_class, rows)
-            cached.results[rows], cached.computed_at[rows] = computed, changed_at
-            return computed
-        if stale_count:
+        if is_stale.any():
             stale = rows[is_stale]
             cached.results[stale] = self._compute(pod_class, stale)
             cached.computed_at[stale] = changed_at[is_stale]

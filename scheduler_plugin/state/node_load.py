@@ -83,11 +83,6 @@ class NodeLoad:
             self._add(pod, -1)
             self._reset_time_if_empty()
 
-    def sums(self) -> tuple[object, ...]:
-        """Return all sums, to see whether one changes."""
-        sums = (self.prod_usage, self.node_delta, self.prod_delta, self.node_estimated)
-        return (*map(tuple, sums), self.mid_cpu_millis, self.mid_memory_bytes, len(self.pods))
-
     def alone(self, pod: AssignedPod) -> Self:
         """Return a NodeLoad with this report and only `pod`; the debug page shows the pod's contribution with it."""
         result = type(self)(len(self.zero), system_in_prod=self.system_in_prod)
