@@ -103,7 +103,7 @@ def main() -> None:
     begun = time.process_time()
     for _ in range(nodes):
         workloads.history_of(cold)
-    looking = time.process_time() - begun
+    reading = time.process_time() - begun
     begun = time.process_time()
     texts = [history.to_json(name, namespace.entries(), NOW) for name, namespace in workloads.namespaces.items()]
     storing = time.process_time() - begun
@@ -122,10 +122,10 @@ def main() -> None:
     measured("scores", take_scores, per=nodes)
     print(f"cold pods of all nodes, as received: {nodes * (len(cold) + 33) / MIB:.1f} MiB")
     # an hour: each statement is merged once and seen 60 times, and so are the cold pods; everything is stored once
-    hour = merging + 59 * repeating + 60 * looking + storing
+    hour = merging + 59 * repeating + 60 * reading + storing
     print(
         f"CPU of an hour: merging {merging:.2f} s ({1e6 * merging / (nodes * PODS):.1f} us a workload), "
-        f"reports without news {59 * repeating:.2f} s, cold pods {60 * looking:.2f} s, storing {storing:.2f} s: "
+        f"reports without news {59 * repeating:.2f} s, cold pods {60 * reading:.2f} s, storing {storing:.2f} s: "
         f"{100 * hour / 3600:.2f} % of a core"
     )
 

@@ -64,7 +64,7 @@ PAGES: Final[Mapping[str, Page]] = {
             "benchmarks.bench_scrape --nodes 15000",
         ),
         _EXTENDER,
-        more=("benchmarks.bench_decision_records",),
+        more=("benchmarks.bench_decision_records", "benchmarks.bench_restart"),
     ),
     "fleet": Page(
         ("benchmarks.fleet --pictures docs/benchmarks",), (*_EXTENDER, "koordlet/report", "manager"), by_name_only=True
@@ -78,7 +78,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "manager-cost": Page(
         ("benchmarks.bench_manager", "benchmarks.bench_manager_loop"),
         (*_SHARED, "manager"),
-        more=("benchmarks.bench_admission",),
+        more=("benchmarks.bench_admission", "benchmarks.bench_workload_history"),
     ),
     "mid-beside-prod": Page(
         ("benchmarks.bench_mid_beside_prod", "benchmarks.bench_mid_utilisation --minutes 30 --days 2"),

@@ -55,6 +55,7 @@ def test_all_pages_run_without_what_takes_long_and_a_name_is_a_page_or_a_program
     assert pages.commands_of(["manager-cost"])["manager-cost"] == [
         *usual["manager-cost"],
         "benchmarks.bench_admission",
+        "benchmarks.bench_workload_history",
     ]
     assert pages.commands_of(["bench_admission", "fleet"]) == {
         "manager-cost": ["benchmarks.bench_admission"],

@@ -194,7 +194,7 @@ class Scheduler:
             seconds = 120.0 if bind else 60.0
             self._parts.cluster.assume_pod(msgspec.convert(pod, type=pods.Pod), counted, self._now, seconds)
         if bind and not failed:
-            self._parts.records.bound(key, metadata["uid"], bind, self._parts.vectors.rows.get(bind))
+            self._parts.records.bound(key, metadata["uid"], bind)
         return {
             name: [scores.get(name), reason(failed[name])] if name in failed else scores.get(name) for name in names
         }

@@ -17,13 +17,13 @@ from scheduler_plugin.app import extender_app
 from scheduler_plugin.app.extender_app import ExtenderApp
 from scheduler_plugin.config import loader
 from scheduler_plugin.extender import server as extender_server
-from scheduler_plugin.kube_scheduler import frames
 from scheduler_plugin.kube_scheduler.frames import Kind
 from scheduler_plugin.settings import SchedulerPluginSettings
 from scheduler_plugin.state import blindness
 from scheduler_plugin.state.informer import RUNNING_SOMEWHERE
 from tests.fakes import apiserver, certificates, cluster
 from tests.scheduler_plugin import factories
+from tests.scheduler_plugin.kube_scheduler import peer_frames
 from tests.scheduler_plugin.kube_scheduler.test_server import HELLO, SYNCED, Peer, about, pod
 
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
@@ -242,7 +242,7 @@ async def test_the_plugin_holds_quotas_and_a_freeze_without_any_report(tmp_path)
             async def refusal(name):
                 """Return the code of the node; 0 passes."""
                 peer.send(about(Kind.ASK, f"uid-{name}"))
-                codes = frames.read_answer((await peer.next(Kind.ANSWER)).payload).codes
+                codes = peer_frames.read_answer((await peer.next(Kind.ANSWER)).payload).codes
                 return 0 if codes is None else int(codes[0])
 
             peer.send(HELLO, pod("web"), mid_pod("first", "team"), mid_pod("second", "team"))
