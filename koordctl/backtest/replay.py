@@ -164,7 +164,7 @@ class _Replay:
             pod.uid: self._history[pod.owner] for pod in self.here if pod.owner and pod.owner in self._history
         }
         used = np.stack([node.usage[resource][self.stays.series[self.running], step] for resource in RESOURCES], axis=1)
-        server.train(self.at_seconds, _measured(node, self.at_seconds, self.here, used, step))
+        server.train(self.at_seconds, _measured(node, self.at_seconds, self.here, used, step), pods=self.here)
         if self._unit is not None:
             server.calibrate(self.at_seconds, self.here, self._unit)
 

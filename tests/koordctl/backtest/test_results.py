@@ -70,7 +70,7 @@ def test_a_node_whose_samples_are_missing_for_more_than_a_tenth_of_its_forecasts
     used[0, [15, 20][:gaps]] = np.nan  # each spoils its own forecast, and the horizon of the one before
     source = Recorded(of_one_resource(Resource.CPU, used, (2.0,)))
     candidates = [each for each in all_candidates(STEP) if each.name == "n-sigma-v2"]
-    rows, problems = command._replay_node(source, candidates, Span(STEP, STEP, 10 * STEP), "n1")
+    rows, problems = command._replay_node(source, candidates, Span(STEP, STEP, 10 * STEP), ("n1", None))
     assert {row.forecasts for row in rows} == {seen}
     named = [f"partial data: node n1: {seen} of 20 forecasts have complete series; check the scrapes"]
     assert problems == (named if gaps > 1 else [])
