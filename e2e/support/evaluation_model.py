@@ -7,13 +7,16 @@ value: the p90 of the last 30 s. The highest value of the horizon is compared wi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from e2e.support.prediction_model import RESOURCES, WINDOW_SECONDS, Key, p90
 
 HALF_LIFE_SECONDS = 7 * 86_400.0
+_HOURS_OF_A_WEEK = 168
 _UNRESERVED_SYSTEM = ("unreserved-system", "")
 _NOISE_SECONDS = 0.5
 _ROUNDING = 1e-6
@@ -92,4 +95,11 @@ class Recording:
         if severities:
             severity = sum(weights[made] * each for made, each in severities.items()) / violations
             found["severityPercent"] = 100 * severity
+            by_hour: Counter[int] = Counter()
+            for made in severities:
+                at = datetime.fromtimestamp(made, UTC)
+                by_hour[24 * at.weekday() + at.hour] += weights[made]
+            hour = min(by_hour, key=lambda hour: (-by_hour[hour], hour))
+            found["worstHour"] = hour
+            found["worstHourViolationPercent"] = min(100.0, 100 * by_hour[hour] / max(1.0, total / _HOURS_OF_A_WEEK))
         return found

@@ -232,14 +232,16 @@ class NodeWorkloads:
     def _wire(self, owner: Owner, added: AddedHours, rises: Mapping[str, float]) -> AddedWorkload:
         starts = [peaks for uid in added.pods if (peaks := self._start_peaks.get(uid))]
 
-        def numbers(resource: Resource) -> dict[str, float]:
-            values = {
-                "mean": added.mean[resource],
-                "m2": added.m2[resource],
-                "start_peak": max((peaks[resource] for peaks in starts), default=0.0),
-                "request": max(pod.request(resource) for pod in added.pods.values()),
-            }
-            return {name: float(f"{value:.6g}") for name, value in values.items()}
+        def rounded(value: float) -> float:
+            return float(f"{value:.6g}")
+
+        def usage(resource: Resource) -> AddedUsage:
+            return AddedUsage(
+                mean=rounded(added.mean[resource]),
+                m2=rounded(added.m2[resource]),
+                start_peak=rounded(max((peaks[resource] for peaks in starts), default=0.0)),
+                request=rounded(max(pod.request(resource) for pod in added.pods.values())),
+            )
 
         return AddedWorkload(
             namespace=owner.namespace,
@@ -247,8 +249,8 @@ class NodeWorkloads:
             uid=owner.uid,
             ordinal=owner.ordinal,
             pod_hours=round(added.hours, 4),
-            cpu=AddedUsage(**numbers(Resource.CPU)),
+            cpu=usage(Resource.CPU),
             memory=AddedMemory(
-                **numbers(Resource.MEMORY), rise=math.ceil(max(rises.get(uid, 0.0) for uid in added.pods))
+                **dict(usage(Resource.MEMORY)), rise=math.ceil(max(rises.get(uid, 0.0) for uid in added.pods))
             ),
         )

@@ -217,7 +217,13 @@ def build(
         workloads=list(stated.workloads) or None if stated else None,
         workloads_time=stated.at if stated and stated.workloads else None,
         cold_pods=[
-            workloads.ColdPod(**pod.owner._asdict(), pod=workloads.pod_hash(pod.uid))
+            workloads.ColdPod(
+                namespace=pod.owner.namespace,
+                kind=pod.owner.kind,
+                uid=pod.owner.uid,
+                ordinal=pod.owner.ordinal,
+                pod=workloads.pod_hash(pod.uid),
+            )
             for pod in lacking_history[: workloads.MOST_HISTORY]
             if pod.owner is not None
         ]

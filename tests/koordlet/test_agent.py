@@ -49,8 +49,8 @@ def test_a_tick_compares_the_usage_of_prod_with_the_peak_in_force(tmp_path):
     for peak, expected in ((None, 0), (WholeAmounts(0, 1 << 40), 0), (WholeAmounts(0, 1), 1)):
         before = _exceeded(registry)
         agent.reports.prediction = None if peak is None else types.SimpleNamespace(
-            prod_peak=peak, parameters=types.SimpleNamespace(predictor="n-sigma"), warm_pods=0, cold_pods=0,
-            prod=collections.defaultdict(lambda: types.SimpleNamespace(peak=1.0)),
+            prod_peak=peak, parameters=types.SimpleNamespace(predictor="n-sigma"), warm_pods=0, borrowed_pods=0,
+            cold_pods=0, prod=collections.defaultdict(lambda: types.SimpleNamespace(peak=1.0)),
         )  # fmt: skip
         agent._tick()
         assert (_exceeded(registry) > before) == bool(expected), peak

@@ -13,7 +13,7 @@ SCENARIOS = {
 }
 """Scenario -> least share of the offer that is left, by predictor."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @functools.cache

@@ -219,7 +219,7 @@ def test_policies_that_are_predicted_together_get_the_answers_of_each_alone():
     together = node.server.predict_each(node.now, PODS, ALLOCATABLE, policies, CAPACITY, unmeasured={"b"})
     alone = [node.server.predict(node.now, PODS, ALLOCATABLE, each, CAPACITY, unmeasured={"b"}) for each in policies]
     assert together == alone
-    assert len({each.prod[Resource.CPU].peak for each in together if isinstance(each, Prediction)}) == 10
+    assert len({each.prod[Resource.CPU].peak for each in together if isinstance(each, Prediction)}) == 12
 
 
 @pytest.mark.parametrize("changed", [{"cold_start_period_seconds": 1800}, {"cold_start": "strict"}])
