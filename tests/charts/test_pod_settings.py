@@ -270,7 +270,7 @@ def test_the_chosen_name_of_the_config_map_is_that_of_flags_rbac_and_policies():
     assert "--config-map=own-config" in rendered.hook_pods()["koord-suite-uninstall"]["containers"][0]["args"]
     assert "own-config" in rendered.of_kind("ConfigMap")
     texts = [yaml.safe_dump(item) for item in rendered.objects if item["kind"] in ("Role", "ValidatingAdmissionPolicy")]
-    assert sum("own-config" in text for text in texts) == 6
+    assert sum("own-config" in text for text in texts) == 7
     assert not any("slo-controller-config" in text for text in texts)
 
 
