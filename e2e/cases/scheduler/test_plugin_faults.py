@@ -195,6 +195,8 @@ def test_the_leader_changes(lone: LoneScheduler) -> None:
     assert_guarded(lone, "guarded")
     for name in (second.kube_scheduler, second.plugin):
         lone.plane.stop(name)
+    for replica in (first, second):
+        replica.api.close()
     lone.start_kube_scheduler()
 
 
