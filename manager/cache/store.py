@@ -36,7 +36,6 @@ READ_ANNOTATIONS: Final = (
 """Annotations of a node that the manager reads; the others, up to 256 KiB of each node, are not stored."""
 _PLAIN: Final = pods.NodeSpec()
 """Spec of most nodes, which keep no pod off: one object for all of them."""
-_RAW: Final = msgspec.Raw()
 _CALIBRATED: Final = "calibrated"
 _LARGEST_SHARED_SPEC_BYTES: Final = 16 * 2**10
 
@@ -67,10 +66,10 @@ class StoredReport(MidReport, rename="camel", frozen=True):
     """
 
     prediction: WirePrediction | None = None
-    workloads: msgspec.Raw = _RAW
+    workloads: Any = None
     workloads_time: str | None = None
-    cold_pods: msgspec.Raw = _RAW
-    scores: msgspec.Raw = _RAW
+    cold_pods: Any = None
+    scores: Any = None
 
 
 class Lent(NamedTuple):
@@ -100,7 +99,7 @@ class StoredNodeMetric(mid_report.NodeMetric, frozen=True, gc=False):
     """Without what is `lent`."""
     lent: Lent = NOTHING_LENT
     cold_pods: bytes = b""
-    """`status.coldPods` as received."""
+    """`status.coldPods` as JSON; empty without any."""
     is_young: bool = False
     """Whether the calibrated prediction of a resource has too few scores of its own."""
 
@@ -153,7 +152,7 @@ class Store(Generic[StoredT]):
 
     def decode(self, wire: Mapping[str, Any]) -> StoredT:
         """Decode an object; usable from any thread. Raises msgspec.ValidationError."""
-        return msgspec.json.decode(msgspec.json.encode(wire), type=self._view)
+        return msgspec.convert(wire, type=self._view)
 
     def update(self, item: StoredT) -> bool:
         """Store an object unless a newer version of it is stored; return whether it was stored."""
@@ -266,10 +265,10 @@ class NodeMetricStore(Store[StoredNodeMetric]):
             packed = evaluation_report.pack(status.prediction.evaluation or ()) if status.prediction else None
             levels = (status.prediction.level if status.prediction else None) or {}
             small = msgspec.structs.replace(
-                status, prediction=None, workloads=_RAW, workloads_time=None, cold_pods=_RAW, scores=_RAW
+                status, prediction=None, workloads=None, workloads_time=None, cold_pods=None, scores=None
             )
             metric = msgspec.structs.replace(
-                metric, status=small, cold_pods=bytes(status.cold_pods),
+                metric, status=small, cold_pods=msgspec.json.encode(status.cold_pods) if status.cold_pods else b"",
                 is_young=any(level != _CALIBRATED for level in levels.values()),
             )  # fmt: skip
         if not super().update(metric):

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from api_types.kubernetes import pods
 from manager.cache.store import NOTHING_LENT, Lent, NodeStore, StoredNodeMetric, StoredReport
 from manager.node_metric.workload_history import pools, workloads
@@ -32,7 +34,7 @@ class Lender:
             self.workloads.take(name, report)
         node = self.nodes.get(name) if self.nodes is not None else None
         if self.pools is not None and node is not None and report.scores:
-            self.pools.take(_pool(node, metric), name, bytes(report.scores))
+            self.pools.take(_pool(node, metric), name, msgspec.json.encode(report.scores))
 
     def lent(self, node: pods.Node, metric: StoredNodeMetric, strategy: NodeStrategy) -> Lent:
         """Return what a node is to have."""

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from api_types.kubernetes import pods
 from apiserver_client import resources, session, watching
 from manager.cache.object_watches import RETRIES
 from manager.node_metric.workload_history import history
@@ -29,19 +30,11 @@ _WATCHED: Final = (
 )  # fmt: skip
 
 
-class Reference(msgspec.Struct, frozen=True, gc=False):
-    """Reference to an owner."""
-
-    kind: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
 class Metadata(msgspec.Struct, rename="camel", frozen=True):
     """Identity and owners of an object."""
 
     uid: str = ""
-    owner_references: list[Reference] | None = None
+    owner_references: list[pods.OwnerReference] | None = None
 
 
 class Owner(msgspec.Struct, frozen=True):

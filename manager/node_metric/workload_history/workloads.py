@@ -115,7 +115,7 @@ class Workloads:
         if now - time > history.EXPIRY_SECONDS:
             return
         try:
-            stated = msgspec.json.decode(status.workloads or b"[]", type=list[StatedWorkload])
+            stated = msgspec.convert(status.workloads or [], type=list[StatedWorkload])
         except msgspec.ValidationError as error:
             log.warning("node %s: cannot read status.workloads: %s; left out", node, error)
             return
