@@ -103,9 +103,13 @@ class SeriesStatistics:
         """Return the newest sample of each series, 0 where it has none."""
         return np.nan_to_num(self.bank.newest_values(self.rows))
 
+    def percentiles(self, percents: Sequence[float]) -> FloatArray:
+        """Return percentiles (0..100) of the buckets of each series, shape (series, percents)."""
+        return self.bank.percentiles(self.rows, tuple(percent / 100 for percent in percents))
+
     def percentile(self, percent: float) -> FloatArray:
         """Return the percentile (0..100) of each series."""
-        percentiles = self.bank.percentiles(self.rows, (percent / 100,))[:, 0]
+        percentiles = self.percentiles((percent,))[:, 0]
         is_open = percentiles >= self.bank.buckets.starts[-1]  # the last bucket has no end
         if not is_open.any():
             return percentiles

@@ -139,9 +139,9 @@ class LentStatistics(SeriesStatistics):
         """Return the standard deviation of each series."""
         return np.fmax(SeriesStatistics.stdev(self), self.least_stdev)
 
-    def percentile(self, percent: float) -> FloatArray:
-        """Return the percentile (0..100) of each series; of a workload none is known, so what it hardly exceeds."""
-        return np.fmax(SeriesStatistics.percentile(self, percent), self.least_high)
+    def percentiles(self, percents: Sequence[float]) -> FloatArray:
+        """Return percentiles of each series; of a workload none is known, so what it hardly exceeds."""
+        return np.fmax(SeriesStatistics.percentiles(self, percents), self.least_high[:, np.newaxis])
 
 
 Lent = Mapping[str, WorkloadEntry]

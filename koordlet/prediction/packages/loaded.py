@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -16,7 +17,6 @@ from koordlet.prediction.packages.protocol import Load, Series
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction, Peak, ProdLoad
 from koordlet.prediction.usage_models import SeriesStatistics, UsageModels
-from koordlet.prediction.workloads import LentStatistics
 from koordlet.samples import RESOURCES, UNRESERVED_SYSTEM, Resource, pod_key
 
 FALLBACK: Final = "n-sigma-v2"
@@ -158,18 +158,15 @@ def package_load(
 
 def series(statistics: SeriesStatistics, ring: FloatArray) -> Series:
     """Return copies of the statistics of some series, and of their day rings, shape (series, 288)."""
-    bank, rows = statistics.bank, statistics.rows.copy()
+    copied = dataclasses.replace(statistics, rows=statistics.rows.copy())
 
     def percentiles(*percents: float) -> FloatArray:
-        values = bank.percentiles(rows, tuple(float(percent) / 100 for percent in percents))
-        if isinstance(statistics, LentStatistics):
-            values = np.fmax(values, statistics.least_high[:, np.newaxis])
-        return read_only(values)
+        return read_only(copied.percentiles([float(percent) for percent in percents]))
 
     return Series(
         mean=read_only(statistics.mean()),
         stdev=read_only(statistics.stdev()),
-        newest=read_only(bank.newest_values(rows)),
+        newest=read_only(copied.bank.newest_values(copied.rows)),
         ring=read_only(ring),
         percentiles=percentiles,
     )
