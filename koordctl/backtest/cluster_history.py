@@ -347,17 +347,15 @@ def _owners(server: Prometheus, names: Names, node_matcher: str, time_range: Tim
         controllers = {
             pod: parents.get((pod.namespace, controller), controller) for pod, controller in controllers.items()
         }
-    return {"/".join(pod): _owner(pod, *controller) for pod, controller in controllers.items()}
+    # The UID is that kind and name: series of owners have no other.
+    return {
+        "/".join(pod): Owner.of_pod(pod.namespace, pod.pod, kind, f"{kind}/{name}")
+        for pod, (kind, name) in controllers.items()
+    }
 
 
 def _controller(labels: Mapping[str, str]) -> tuple[str, str]:
     return labels.get("owner_kind", ""), labels.get("owner_name", "")
-
-
-def _owner(pod: Name, kind: str, name: str) -> Owner:
-    """Return an owner whose UID is its kind and name: series of owners have no other."""
-    number = pod.pod.rpartition("-")[2] if kind == "StatefulSet" else ""
-    return Owner(pod.namespace, kind, f"{kind}/{name}", int(number) if number.isdigit() else None)
 
 
 def _status(server: Prometheus, names: Names, node_matcher: str, time_range: TimeRange) -> dict[str, dict[str, float]]:

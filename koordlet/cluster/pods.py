@@ -20,7 +20,6 @@ from api_types.mid_pods import cpu_limits
 from api_types.node_metric import types as node_metric
 from koordlet.prediction.allocation import ChargedPod, Owner, WholeAmounts
 
-_MOST_DIGITS: Final = 10
 _EXCLUSIVE: Final = (pq.QoSClass.LSE, pq.QoSClass.LSR)
 
 
@@ -85,9 +84,7 @@ def _owner(pod: pods.Pod) -> Owner | None:
     """Return the controller of a pod."""
     for owner in pod.metadata.owner_references or ():
         if owner.controller and owner.kind != "Node":
-            number = pod.metadata.name.rpartition("-")[2] if owner.kind == "StatefulSet" else ""
-            ordinal = int(number) if number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS else None
-            return Owner(pod.metadata.namespace, owner.kind, owner.uid, ordinal)
+            return Owner.of_pod(pod.metadata.namespace, pod.metadata.name, owner.kind, owner.uid)
     return None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -22,6 +22,7 @@ from koordlet.prediction.usage_models import UsageModels
 from koordlet.samples import Amount, Resource, pod_key
 
 _UNLIMITED: Final = 2**62
+_MOST_DIGITS: Final = 10
 # Floating-point noise of a sum, in steps of the result: 0.55 core is 550.0000000000001 millicores, and means 550.
 _NOISE: Final = 1e-6
 
@@ -34,6 +35,13 @@ class Owner(NamedTuple):
     uid: str
     ordinal: int | None = None
     """Number of the pod in its StatefulSet: each has its own usage."""
+
+    @classmethod
+    def of_pod(cls, namespace: str, pod: str, kind: str, uid: str) -> Self:
+        """Return the controller of a pod by its name, which ends in the ordinal in a StatefulSet."""
+        number = pod.rpartition("-")[2] if kind == "StatefulSet" else ""
+        is_ordinal = number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS
+        return cls(namespace, kind, uid, int(number) if is_ordinal else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
