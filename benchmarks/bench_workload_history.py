@@ -45,7 +45,7 @@ def measured(name: str, work: Callable[[], Result], per: int = 1) -> Result:
     return result
 
 
-def owners_of(workloads: int) -> Owners:
+def replica_sets_of(workloads: int) -> Owners:
     """Return the controllers of some Deployments."""
     owners = Owners()
     for number in range(workloads):
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--workloads", type=int, default=50_000)
     arguments = parser.parse_args()
     nodes, count = arguments.nodes, arguments.workloads
-    owners = measured("controllers", lambda: owners_of(count), per=count * (1 + REPLICA_SETS))
+    owners = measured("controllers", lambda: replica_sets_of(count), per=count * (1 + REPLICA_SETS))
     clock = [float(NOW)]
     workloads = Workloads(owners, lambda: clock[0])
     workloads.is_read = True

@@ -155,8 +155,8 @@ class _Replay:
         hour, seconds = divmod(step * node.step_seconds, HOUR_SECONDS)
         if seconds < node.step_seconds:
             self._history |= workload_history.entries_on_node(handed.entries.get(hour, {}))
-            known = handed.priors.get(hour)
-            server.score_prior = Prior.from_wire(workload_history.prior_on_wire(known)) if known else None
+            prior = handed.priors.get(hour)
+            server.score_prior = Prior.from_wire(workload_history.prior_on_wire(prior)) if prior else None
         self.running = self.stays.running_at(step)
         self.here = [node.bound[number] for number in self.running]
         self.at_seconds = float(START_SECONDS + step * node.step_seconds)

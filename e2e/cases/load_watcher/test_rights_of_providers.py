@@ -74,12 +74,12 @@ def requests(plane: ControlPlane, account: str) -> Counter[tuple[str, str, int]]
 
 def assert_nothing_is_forbidden(plane: ControlPlane, account: str, *, asks_metrics_server: bool) -> None:
     """Wait for the requests that belong to the provider, and see that none is forbidden."""
-    wanted = {"nodes", "nodemetrics.slo.koordinator.sh"}
-    wanted |= {"nodes.metrics.k8s.io"} if asks_metrics_server else set()
+    readable = {"nodes", "nodemetrics.slo.koordinator.sh"}
+    readable |= {"nodes.metrics.k8s.io"} if asks_metrics_server else set()
     waiting.until(
-        "it has asked for each kind",
+        f"requests of {account} for each of {sorted(readable)}",
         lambda: {target for _verb, target, _code in requests(plane, account)},
-        lambda targets: targets >= wanted,
+        lambda targets: targets >= readable,
         within_seconds=60,
     )
     seen = requests(plane, account)

@@ -180,13 +180,13 @@ def simulate(scenario, *, history=True, days=10, seed=1, prior=None):
         if step % 7 == 0:  # at every phase of the hours
             found = server.predict_each(now, bound, ALLOCATABLE, policies, CAPACITY)
             rows.append((step, allocation.requested_by(bound), found, list(used)))
-    outcome = judged(rows, usages, (1 if scenario.startswith("spot") else 5) * DAY // STEP)
+    outcome = offers_and_shortages(rows, usages, (1 if scenario.startswith("spot") else 5) * DAY // STEP)
     weights = {resource: scores.weights for resource, scores in server.calibration.scores().items()}
     outcome.prior = Prior(BEGIN, 5, dict.fromkeys(RESOURCES, 500.0), weights)
     return outcome
 
 
-def judged(rows, usages, first):
+def offers_and_shortages(rows, usages, first):
     """Return means over the predictions from a step on; the pods of a prediction count."""
     horizon = 3600 // STEP
     outcome = Outcome({}, {}, {})
