@@ -6,6 +6,8 @@ formulas of docs/concepts/prediction.md:
     B      = 1/4 ( max R of 24 h + max R of 6 h + sum over pods of its max of 3 h + sum of mean + 3 stdev )
     CPU    = clip( C + lambda B, U, L )
     memory = clip( max( C + B + lambda (L - C), C + usage of the warm pods + J ), U, L )
+
+Before 48 scores it is n-sigma-v2 or the larger of both.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from koordlet.samples import Resource
 SLOT_SECONDS, COLD_SECONDS, HALF_LIFE_OF_MOMENTS = 300, 7200, {Resource.CPU: 43_200.0, Resource.MEMORY: 86_400.0}
 LABELS, KAPPA, INFLATION, LEAST_BASE = 24, 0.8, 4.0, 1e-6
 GRID = {Resource.CPU: 0.25 * 1.015 ** np.arange(173), Resource.MEMORY: np.arange(-400, 401) / 400}
+DAY_SECONDS = 86_400
 HALF_LIFE_OF_SCORES = {Resource.CPU: 7 * 86_400.0, Resource.MEMORY: 30 * 86_400.0}
 RISE_SECONDS = 7 * 86_400.0
 
@@ -70,7 +73,8 @@ class Reference:
         slots = used.shape[1] * step_seconds // SLOT_SECONDS + 1
         self.of_slots = np.full((len(pods), slots), np.nan)
         self.weight, self.mean, self.spread = np.zeros((3, len(pods)))
-        self.of_class = np.zeros(3)
+        self.of_class, self.of_settled = np.zeros((2, 3))
+        self.settled_seconds, self.settled_at = 0, -1
         self.scores, self.labels = np.zeros(len(GRID[resource])), 0
         self.rises: list[tuple[int, np.ndarray, np.ndarray]] = []
         self.open = None
@@ -86,6 +90,7 @@ class Reference:
             state = (self.weight[pod], self.mean[pod], self.spread[pod])
             self.weight[pod], self.mean[pod], self.spread[pod] = _with(state, now[pod], decay)
         self.of_class = np.array(_with(self.of_class, now[running].sum(), decay))
+        self._add_settled(running, now, decay)
         slot = self.step * self.step_seconds // SLOT_SECONDS
         self.of_slots[running, slot] = np.fmax(self.of_slots[running, slot], now[running])
         if self.open is not None:
@@ -102,7 +107,9 @@ class Reference:
         warm, cold = self._warm_and_cold()
         running = self._running()
         now, requests = self.usage[:, self.step], self.requests[running].sum()
-        n_sigma = max(_sigmas(self.of_class, 5), self._sigmas_of(warm, 5).sum()) + cold
+        is_settled = self.settled_seconds >= min(self.step * self.step_seconds / 2, DAY_SECONDS)
+        of_class = _sigmas(self.of_settled if is_settled else self.of_class, 5)
+        n_sigma = max(of_class, self._sigmas_of(warm, 5).sum() + cold)
         if self.labels < LABELS:
             return min(max(n_sigma, now[running].sum()), requests)
         factor, base = self.factor(target_share), self._base(warm)
@@ -119,6 +126,17 @@ class Reference:
         found, median = self._quantile(1 - KAPPA * target_share), self._quantile(0.5)
         share = INFLATION * self.horizon_seconds / 3600 / self.labels
         return found + share * (found if self.resource is Resource.CPU else found - median)
+
+    def _add_settled(self, running, now, decay) -> None:
+        """Add what all pods would use if they were as busy as those that were warm before this step."""
+        warm = running[(self.step - 1 - self.first[running]) * self.step_seconds >= COLD_SECONDS]
+        requests, of_warm = self.requests[running].sum(), self.requests[warm].sum()
+        if len(warm) and of_warm >= requests / 2:
+            since = self.step - self.settled_at
+            self.of_settled = np.array(_with(self.of_settled, now[warm].sum() * requests / of_warm, decay**since))
+            if self.settled_at >= 0:
+                self.settled_seconds += min(since, 2) * self.step_seconds
+            self.settled_at = self.step
 
     def _running(self):
         return np.array([pod.start <= self.step < pod.end for pod in self.pods], bool)

@@ -550,6 +550,8 @@ def test_a_pod_that_cannot_be_read_for_a_moment_counts_as_system_as_late_beside_
 HORIZON = 900
 COMPARED = ["n-sigma-v2", "resource-central", "borg-default"]
 HALF_LIFE = 7 * 86_400
+MONDAY_HOUR = 4 * 24  # the first Monday of 1970
+HOURS_A_WEEK = 168
 
 
 def node_with(*pods, **policy):
@@ -626,7 +628,7 @@ class Independent:
             used = recorded_usage(self.node, self.uids, self.node.now, each)
             self.highest[each] = max(self.highest[each], used)
         if self.node.now - self.began_at >= HORIZON:
-            self.closed.append((self.node.now, len(self.uids), self.peaks, self.highest))
+            self.closed.append((self.node.now, len(self.uids), self.peaks, self.highest, self.began_at))
             self.begin()
 
     def published(self):
@@ -637,7 +639,7 @@ class Independent:
             entry = {"predictor": name, "horizonSeconds": HORIZON}
             for resource, unit in ((Resource.CPU, 1.0), (Resource.MEMORY, GIB)):
                 weights = [2 ** ((at - newest) / HALF_LIFE) for at, *_ in self.closed]
-                of = [(peaks[name, resource], pods * unit, used[resource]) for _, pods, peaks, used in self.closed]
+                of = [(peaks[name, resource], pods * unit, used[resource]) for _, pods, peaks, used, _ in self.closed]
                 excess = [(used - peak) / used if used > peak else 0.0 for peak, _, used in of]
                 violations = sum(w for w, over in zip(weights, excess, strict=True) if over)
                 peaks = sum(w * min(peak, requested) for w, (peak, requested, _) in zip(weights, of, strict=True))
@@ -650,6 +652,14 @@ class Independent:
                 if violations:
                     severity = sum(w * over for w, over in zip(weights, excess, strict=True)) / violations
                     entry[resource.value]["severityPercent"] = pytest.approx(100 * severity, abs=0.01)
+                    hours = [(int(began_at) // 3600 - MONDAY_HOUR) % HOURS_A_WEEK for *_, began_at in self.closed]
+                    by_hour = {
+                        hour: sum(w for w, at, over in zip(weights, hours, excess, strict=True) if over and at == hour)
+                        for hour in hours
+                    }
+                    worst = max(by_hour, key=by_hour.get)
+                    entry[resource.value]["worstHour"] = worst
+                    entry[resource.value]["worstHourViolationPercent"] = pytest.approx(100 * by_hour[worst], abs=0.01)
             found.append(entry)
         return found
 
