@@ -71,7 +71,7 @@ class Poller:
         self._loop = asyncio.new_event_loop()
         self._requested = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._api: asyncio.Future[session.Session]
+        self._api: asyncio.Future[session.Session] = self._loop.create_future()
         self._thread = threading.Thread(target=self._run, name="console-reads", daemon=True)
 
     def start(self) -> None:
@@ -117,7 +117,6 @@ class Poller:
             self._loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
-        self._api = self._loop.create_future()
         reads = asyncio.create_task(self._read_always())
         await self._stopping.wait()
         tasks = {reads, *asyncio.all_tasks()} - {asyncio.current_task()}
