@@ -165,7 +165,7 @@ class LoneScheduler:
     def add_node(self, name: str, *, used_percent: float | None = None, **labels: str) -> None:
         """Create a Ready node of 100 cores, and its report if there is a usage."""
         stamp = _now()
-        resources = {"cpu": str(CORES), "memory": "400Gi", "pods": "110"}
+        resources = {"cpu": str(CORES), "memory": "400Gi", "pods": "1000"}
         node = {
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
             "status": {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from e2e.support import extender_certificates, lone_scheduler
 from e2e.support.lone_scheduler import PLUGIN, LoneScheduler
-from tools.localcluster.apiserver_requests import RequestError
 
 HOT, WARM, COOL = "hot", "warm", "cool"
 
@@ -64,6 +62,7 @@ def test_a_sidecar_filters_prioritizes_and_evicts_nothing_for_a_pod_that_the_nod
     lone.until("it is refused", lambda: lone.attempts("unschedulable") >= 1)
     assert lone.plugin_metric("requests_total", verb="preempt", outcome="ok") >= 1
     assert lone.nodes_of("low-") == [HOT] * 4
+    lone.api.send("DELETE", f"{lone_scheduler.PODS}/important")
 
 
 @pytest.mark.parametrize(("host", "prefix"), [("::1", "by-ipv6"), ("127.0.0.1", "by-ipv4")])
@@ -87,8 +86,7 @@ def test_a_caller_without_one_is_not_answered_and_places_pods_alone(
     lone.start_plugin(*service_flags)
     stranger = extender_certificates.client(identities, extender_certificates.STRANGERS)
     lone.start_kube_scheduler(url=f"https://127.0.0.1:{lone.extender_port}", tls=stranger)
-    with contextlib.suppress(RequestError):  # one of an earlier case may have taken its place
-        lone.api.send("DELETE", f"{lone_scheduler.PODS}/low-0")
+    lone.api.send("DELETE", f"{lone_scheduler.PODS}/low-0")
     lone.create_pod("stranger", cpu="1", nodes=[HOT])
     lone.wait_bound("stranger")
     assert lone.plugin_metric("requests_total", verb="filter") == 0
