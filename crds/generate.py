@@ -1,8 +1,8 @@
 """Write every generated file, or with --check fail when one is stale.
 
-Generated are the CRD, here and in the chart, the admission policy of Mid pods, the rules of the alerts, the dashboards,
-the schema of `colocationConfig`, the version of the programs, the tables of docs/reference/configuration.md, and the
-pages that `docs.generators` lists.
+Generated are the CRD, here and in the chart, the admission policy of Mid pods, the dashboards, koordctl's copy of the
+rules of the alerts, the schema of `colocationConfig`, the version of the programs, the tables of
+docs/reference/configuration.md, and the pages that `docs.generators` lists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from api_types import names
 from api_types.kubernetes import yaml_text
 from api_types.mid_pods import policy
 from api_types.node_metric import crd_manifest
-from charts.generators import alert_rules, colocation_schema
+from charts.generators import colocation_schema
 from charts.generators.dashboards import grafana
 from crds import configuration_page
 from docs.generators import pages
@@ -53,8 +53,7 @@ def generated() -> dict[pathlib.Path, str]:
         files / "mid-limits-policy.yaml": POLICY_HEAD + yaml_text.dump(limits["spec"]),
         files / "mid-resources-policy.yaml": POLICY_HEAD + yaml_text.dump(mid_only["spec"]),
         files / "mid-limits-conditions.yaml": POLICY_HEAD + yaml_text.dump(list(policy.CONDITIONS)),
-        files / "alert-rules.yaml": alert_rules.text(),
-        ROOT / "koordctl" / "export" / "alert-rules.yaml": alert_rules.text(),
+        ROOT / "koordctl" / "export" / "alert-rules.yaml": (files / "alert-rules.yaml").read_text(encoding="utf-8"),
         **{files / "dashboards" / name: text for name, text in dashboards.items()},
         **{ROOT / "koordctl" / "export" / "dashboards" / name: text for name, text in dashboards.items()},
         ROOT / "component_base" / "version.py": VERSION_MODULE.format(_app_version()),

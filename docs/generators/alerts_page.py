@@ -1,48 +1,56 @@
-"""Page docs/operations/alerts.md: every alert, from the table that the chart's rules are generated from."""
+"""Page docs/operations/alerts.md: every alert, from the rules of the chart."""
 
 from __future__ import annotations
 
-import pathlib
+import posixpath
 import re
-from typing import Final
+from typing import Any, Final
 
-from charts.generators.alerts import ALERTS, Alert
+import yaml
+
 from docs.generators import markdown
+from docs.generators.chart_values_page import CHART
 
 _INTRODUCTION: Final = """
 Alerts for Prometheus; [Monitoring](monitoring.md) switches them on. Each has one case in which it fires and one in
 which it is quiet, which `promtool` runs. The annotation `runbook` of an alert names the section
-that helps, `finding` the code of the [finding](findings.md).
+that helps, `remedy` what else to check, `finding` the code of the [finding](findings.md).
 """
 _NOTES: Final = """
 All counters exist from the start as 0, so that `increase` sees the first event. The age of a window that never
 arrived is NaN, which only `unless` finds. `KoordAgentSilent` compares with three times the longest
 `metricReportIntervalSeconds` of the configuration in force. `KoordForecastsTooLow` waits for 1000 forecasts.
 """
+RULES: Final[list[dict[str, Any]]] = yaml.safe_load((CHART / "files" / "alert-rules.yaml").read_text(encoding="utf-8"))[
+    "groups"
+][0]["rules"]
+"""The rules as Prometheus reads them, in the order of the page: manager, agent, scheduler, load watcher, InfluxDB."""
 
 
-def page(troubleshooting: pathlib.Path) -> str:
-    """Return the whole page; `troubleshooting` is the page whose sections it names."""
-    titles = _titles(troubleshooting.read_text(encoding="utf-8"))
-    rows = [_row(alert, titles) for alert in ALERTS]
+def page() -> str:
+    """Return the whole page."""
     return "".join(
         [
-            markdown.head("Alerts", "charts/generators/alerts.py"),
+            markdown.head("Alerts", "charts/koord-suite/files/alert-rules.yaml"),
             _INTRODUCTION,
-            markdown.table(("alert", "when", "expression", "for", "severity", "then see"), rows),
+            markdown.table(("alert", "when", "expression", "for", "severity", "then see"), map(_row, RULES)),
             _NOTES,
         ]
     )
 
 
-def _row(alert: Alert, titles: dict[str, str]) -> markdown.Row:
-    link = f"[{titles[alert.anchor]}](troubleshooting.md#{alert.anchor})" if alert.anchor else ""
-    see = ", ".join(filter(None, (link, alert.remedy)))
-    minutes = f"{alert.minutes} m" if alert.minutes else ""
-    return markdown.code(alert.name), alert.when, markdown.code(alert.expression), minutes, alert.severity, see
+def _row(rule: dict[str, Any]) -> markdown.Row:
+    notes = rule["annotations"]
+    see = ": ".join(filter(None, (_link(notes["runbook"]), notes.get("remedy"))))
+    severity, minutes = rule["labels"]["severity"], rule.get("for", "").replace("m", " m")
+    return markdown.code(rule["alert"]), notes["summary"], markdown.code(rule["expr"]), minutes, severity, see
 
 
-def _titles(text: str) -> dict[str, str]:
-    """Return the title of each section by its anchor. A section that an alert names and that is missing: KeyError."""
-    found = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-"): title for title in found}
+def _link(runbook: str) -> str:
+    """Return a link to a section, by its title; nothing for a page as a whole. A section that is missing: KeyError."""
+    path, _, anchor = runbook.partition("#")
+    if not anchor:
+        return ""
+    found = re.findall(r"^##+ (.*)$", (CHART.parents[1] / path).read_text(encoding="utf-8"), re.MULTILINE)
+    titles = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-"): title for title in found}
+    return f"[{titles[anchor]}]({posixpath.relpath(path, 'docs/operations')}#{anchor})"

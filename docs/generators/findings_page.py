@@ -6,8 +6,7 @@ import posixpath
 from collections.abc import Iterable
 from typing import Final
 
-from charts.generators.alerts import FINDINGS
-from docs.generators import markdown
+from docs.generators import alerts_page, markdown
 from fleet.finding_kinds import KINDS, Category, FindingKind
 
 _INTRODUCTION: Final = """
@@ -35,6 +34,8 @@ def _section(kind: FindingKind) -> str:
     link = posixpath.relpath(path, "operations") + hash_ + anchor
     fix = markdown.code(kind.fix) if kind.fix.startswith(("kubectl ", "koordctl ", "helm ")) else kind.fix
     what = f"*{kind.severity.value.title()}:* {kind.sentence}."
-    alerts = [markdown.code(name) for name, code in FINDINGS.items() if code == kind.code]
+    alerts = [
+        markdown.code(rule["alert"]) for rule in alerts_page.RULES if rule["annotations"].get("finding") == kind.code
+    ]
     alert = f" Alert: {', '.join(alerts)}." if alerts else ""
     return f"\n### {kind.code}\n\n{what}\n\nWhat to do: {fix}. See [{path}]({link}).{alert}\n"

@@ -37,7 +37,7 @@ def generated() -> dict[pathlib.Path, str]:
         },
         DOCS / "reference" / "chart-values.md": chart_values_page.page(),
         chart_values_page.CHART / "README.md": chart_readme.page(),
-        DOCS / "operations" / "alerts.md": alerts_page.page(DOCS / "operations" / "troubleshooting.md"),
+        DOCS / "operations" / "alerts.md": alerts_page.page(),
         DOCS / "operations" / "findings.md": findings_page.page(),
         **{DOCS / "assets" / f"{name}.svg": content for name, content in diagrams.generated().items()},
         DOCS / "contributing" / "decisions" / "index.md": decisions_index.page(DOCS / "contributing" / "decisions"),

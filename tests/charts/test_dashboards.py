@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from charts.generators.alerts import ALERTS
 from charts.generators.dashboards import grafana
 from console.history import prometheus
 from docs.generators import metrics_page
+from docs.generators.alerts_page import RULES
 from koordctl.export import command as export
 from tests.charts.test_alerts import promtool
 
@@ -119,12 +119,12 @@ def test_every_query_names_metrics_that_exist() -> None:
 
 
 def test_every_alert_names_metrics_that_exist() -> None:
-    named = {alert.name: unknown_metrics(alert.expression, metrics()) for alert in ALERTS}
+    named = {rule["alert"]: unknown_metrics(rule["expr"], metrics()) for rule in RULES}
     assert {name: unknown for name, unknown in named.items() if unknown} == {}
 
 
 def test_every_label_of_a_query_is_one_of_its_metrics() -> None:
-    for title, expression, legend in [*queries(), *((alert.name, alert.expression, "") for alert in ALERTS)]:
+    for title, expression, legend in [*queries(), *((rule["alert"], rule["expr"], "") for rule in RULES)]:
         named = METRIC.findall(_without_strings(expression))
         known = OF_THE_TARGET.union(*(metrics().get(each, frozenset()) for each in named))
         used = {
@@ -137,7 +137,7 @@ def test_every_label_of_a_query_is_one_of_its_metrics() -> None:
 
 
 def test_a_renamed_metric_is_found_wherever_it_is_named() -> None:
-    expressions = [expression for _, expression, _ in queries()] + [alert.expression for alert in ALERTS]
+    expressions = [expression for _, expression, _ in queries()] + [rule["expr"] for rule in RULES]
     used = {each for expression in expressions for each in METRIC.findall(_without_strings(expression))} - OF_PROCESSES
     assert len(used) > 60
     for name in used:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from charts.generators import alerts
+from docs.generators import alerts_page
 from koordlet.report import conditions
 from koordlet.samples import NoData
 from manager.mid_resource import reasons
@@ -52,7 +52,7 @@ def test_every_metric_exists(metric: str) -> None:
     assert f'"{family}"' in SOURCE or re.search(rf'[}}"_]{short}"', SOURCE), metric
 
 
-EXPRESSIONS = {each.name: each.expression for each in alerts.ALERTS}
+EXPRESSIONS = {rule["alert"]: rule["expr"] for rule in alerts_page.RULES}
 
 
 def test_the_alert_without_a_leader_also_fires_without_any_manager() -> None:

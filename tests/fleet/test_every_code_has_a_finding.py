@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from charts.generators import alerts
-from docs.generators import findings_page
+from docs.generators import alerts_page, findings_page
 from fleet.finding_kinds import KINDS
 from manager.mid_resource.reasons import TEXTS, Closed, Reason
 
@@ -25,6 +24,7 @@ SOURCES = (
 )
 WELL = {"Reporting", "Warm", "AllSourcesRead", "Predicting", "NotThrottled", "Suppressing"}
 """Reasons of conditions that state no fault."""
+FINDINGS = {rule["alert"]: rule["annotations"].get("finding") for rule in alerts_page.RULES}
 EVENT = re.compile(r"recorder\.event\(|cluster_events\.body\(|super\(\)\.event\(")
 REASONS_BY_NAME = {"manager/slo_config/controller.py", "manager/mid_resource/controller.py"}
 REASONS_BY_NAME |= {"manager/cli/lowered_limits.py", "koordlet/mid_suppression/suppressor.py"}
@@ -62,18 +62,16 @@ def test_reasons_have_the_words_of_the_status_annotation():
 
 def test_every_finding_of_an_alert_exists():
     by_reason = "{{ $labels.reason }}"
-    assert {code for code in alerts.FINDINGS.values() if code != by_reason} <= KINDS.keys()
-    expressions = {alert.name: alert.expression for alert in alerts.ALERTS}
-    assert alerts.FINDINGS.keys() <= expressions.keys()
-    for name in (name for name, code in alerts.FINDINGS.items() if code == by_reason):
-        reasons = re.search(r'reason=~"([\w|]+)"', expressions[name])[1].split("|")
+    assert set(FINDINGS.values()) - {None, by_reason} <= KINDS.keys()
+    for rule in (rule for rule in alerts_page.RULES if FINDINGS.get(rule["alert"]) == by_reason):
+        reasons = re.search(r'reason=~"([\w|]+)"', rule["expr"])[1].split("|")
         assert set(reasons) <= KINDS.keys()
 
 
 def test_an_alert_with_the_name_of_a_finding_is_about_it():
-    parts = {alert.name.removeprefix("Koord").removeprefix("Configuration"): alert.name for alert in alerts.ALERTS}
+    parts = {name.removeprefix("Koord").removeprefix("Configuration"): name for name in FINDINGS}
     codes = {code.removeprefix("ColocationConfig"): code for code in KINDS}
-    assert {parts[name]: codes[name] for name in parts.keys() & codes.keys()}.items() <= alerts.FINDINGS.items()
+    assert {parts[name]: codes[name] for name in parts.keys() & codes.keys()}.items() <= FINDINGS.items()
 
 
 def test_every_code_has_a_section():

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from charts.generators.alerts import ALERTS
+from docs.generators.alerts_page import RULES
 from e2e.soak import stage as soak_stage
 from e2e.soak.stage import FAKE_NODES, NAMESPACE, NODE, Stage
 from e2e.support import fake_fleet, slo_config, waiting, workloads
@@ -129,8 +129,8 @@ def test_the_panels_without_series_are_the_ones_that_are_named(prometheus: Prome
 
 def test_prometheus_evaluates_every_alert(prometheus: Prometheus) -> None:
     """A query that parses can still fail where both sides have several series of one label set."""
-    for alert in ALERTS:
-        prometheus.query(alert.expression)
+    for rule in RULES:
+        prometheus.query(rule["expr"])
 
 
 def test_a_target_is_named_by_its_node_and_a_metric_about_a_node_by_that_node(prometheus: Prometheus) -> None:

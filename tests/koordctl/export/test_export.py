@@ -2,15 +2,15 @@
 
 import yaml
 
-from charts.generators import alert_rules
 from koordctl import __main__ as koordctl
 from koordctl.export import command as export
+from tests.charts.chart import FOLDER
 from tests.koordctl.parsing import parsed
 
 
 def test_the_rules_are_those_of_the_chart(capsys):
     assert koordctl.main(["export", "rules"]) == 0
-    assert capsys.readouterr().out == alert_rules.text()
+    assert capsys.readouterr().out == (FOLDER / "files" / "alert-rules.yaml").read_text()
 
 
 def test_files_are_written_into_a_folder(tmp_path, capsys):
