@@ -112,7 +112,7 @@ def played(contender: Contender, what: Scenario) -> OutcomeSummary:
     """Replay the scenario from an empty cluster and return the summary."""
     parts = None
     if contender.document is not None:
-        parts = assembly.Parts(loader.parse(contender.document))
+        parts = assembly.Parts(loader.parse(contender.document), record_bytes=0)
     return summary(Replay(what, parts, weights=contender.weights).run())
 
 

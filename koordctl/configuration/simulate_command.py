@@ -140,7 +140,7 @@ def _play(options: Namespace) -> Play:
 def _outcome(scenario: Scenario, config: str, loaded: PluginConfiguration | None, seed: int) -> ReplayOutcome:
     if loaded is None:
         return Replay(scenario, seed=seed).run(_progress(config))
-    parts = assembly.Parts(loaded)
+    parts = assembly.Parts(loaded, record_bytes=0)
     document = loader.read(config)
     weights, backoff = kube_scheduler_model.read_weights(document), kube_scheduler_model.read_backoff(document)
     return Replay(scenario, parts, weights=weights, backoff=backoff, seed=seed).run(_progress(config))

@@ -10,10 +10,10 @@ spread, volumes or images. Sampling is the default: in a large cluster only some
 
 A pod that no node accepted
 
-    waits for     a departure of a pod, where requests do not fit; any pod that starts or leaves, where an extender
-                  rejected a node; the scheduler plugin, which wakes it
+    waits for     a departure of a pod, where its requests do not fit on a node, and then until its backoff is over:
+                  initial * 2 ** (attempts - 1) seconds after the attempt, bounded
+    or for        the scheduler plugin, which has it tried at once
     or for        300 s, checked every 30 s
-    then waits    until its backoff is over: initial * 2 ** (attempts - 1) seconds after the attempt, bounded
 
 Pods that are due at the same moment are tried in the order of their priority, then of their arrival.
 """
@@ -38,7 +38,8 @@ _PODS: Final = "pods"
 _FIT: Final = "NodeResourcesFit"
 _BALANCED: Final = "NodeResourcesBalancedAllocation"
 _MIN_SCORED: Final = 100
-EXTENDER_FACTOR: Final = 10  # kube-scheduler multiplies the scores of an extender (MaxNodeScore / MaxExtenderPriority)
+_EXTENDER_FACTOR: Final = 10
+"""kube-scheduler multiplies the scores of an extender (MaxNodeScore / MaxExtenderPriority)."""
 
 
 class CannotModel(Exception):
@@ -48,9 +49,9 @@ class CannotModel(Exception):
 class Weights(NamedTuple):
     """Weights of the scores of nodes that fit. The defaults are those of this project's chart."""
 
-    least: int = 10
-    balanced: int = 10
-    extender: int = 1
+    least: int = 1
+    balanced: int = 1
+    product: int = 1
 
 
 def read_weights(document: Mapping[str, Any]) -> Weights:
@@ -66,10 +67,10 @@ def read_weights(document: Mapping[str, Any]) -> Weights:
     if strategies not in ([], ["LeastAllocated"]):
         raise CannotModel(f"{_FIT} scores by {strategies[0]}; only LeastAllocated is simulated")
     plugins = profiles[0].get("plugins") or {}
-    extenders = document.get("extenders") or [{}]
-    return Weights(
-        _plugin_weight(plugins, _FIT), _plugin_weight(plugins, _BALANCED), int(extenders[0].get("weight") or 1)
-    )
+    product = _plugin_weight(plugins, kube_scheduler.PLUGIN)
+    if extenders := document.get("extenders"):
+        product = _EXTENDER_FACTOR * int(extenders[0].get("weight") or 1)
+    return Weights(_plugin_weight(plugins, _FIT), _plugin_weight(plugins, _BALANCED), product)
 
 
 def _plugin_weight(plugins: Mapping[str, Any], name: str) -> int:
@@ -185,7 +186,7 @@ class _WaitingPod(NamedTuple):
     ready_at: float
     """End of the backoff."""
     flush_at: float
-    by_extender: bool
+    lacks_room: bool
 
 
 class SchedulingQueue:
@@ -195,34 +196,23 @@ class SchedulingQueue:
         self._backoff = backoff
         self._waiting: dict[int, _WaitingPod] = {}
 
-    def refused(self, pod: int, attempt: int, at: float, *, by_extender: bool) -> float:
+    def refused(self, pod: int, attempt: int, at: float, *, lacks_room: bool) -> float:
         """Add a pod after its attempt number `attempt` (1, 2 ...); return when it is tried without any event."""
         pause = min(self._backoff.initial_seconds * 2.0 ** min(attempt - 1, 32), self._backoff.longest_seconds)
         flush_at = math.ceil((at + _LONGEST_SECONDS) / _FLUSH_SECONDS) * _FLUSH_SECONDS
-        self._waiting[pod] = _WaitingPod(at + pause, flush_at, by_extender)
+        self._waiting[pod] = _WaitingPod(at + pause, flush_at, lacks_room)
         return flush_at
 
-    def pod_started(self, at: float) -> Iterator[Due]:
-        """Yield the pods that the start of a pod wakes."""
-        yield from self._wake([pod for pod, waiting in self._waiting.items() if waiting.by_extender], at)
-
     def pod_left(self, at: float) -> Iterator[Due]:
-        """Yield the pods that the departure of a pod wakes: all."""
-        yield from self._wake(list(self._waiting), at)
-
-    def changed(self, pod: int, at: float) -> Iterator[Due]:
-        """Yield a pod whose own object changed, if it waits."""
-        if pod in self._waiting:
-            yield from self._wake([pod], at)
+        """Yield the pods that the departure of a pod wakes: those whose requests do not fit on some node."""
+        for pod in [pod for pod, waiting in self._waiting.items() if waiting.lacks_room]:
+            yield Due(pod, max(at, self._waiting.pop(pod).ready_at))
 
     def flushed(self, pod: int, at: float) -> bool:
         """Return whether a pod has waited until its time without events, and remove it then."""
         waiting = self._waiting.get(pod)
-        if waiting is None or waiting.flush_at > at:
-            return False
-        del self._waiting[pod]
-        return True
+        return waiting is not None and waiting.flush_at <= at and self.remove(pod)
 
-    def _wake(self, pods: list[int], at: float) -> Iterator[Due]:
-        for pod in pods:
-            yield Due(pod, max(at, self._waiting.pop(pod).ready_at))
+    def remove(self, pod: int) -> bool:
+        """Remove a pod; return whether it waited."""
+        return self._waiting.pop(pod, None) is not None

@@ -1,9 +1,9 @@
 """Replay of a scenario: pods arrive and get a node, and their usage there becomes the next reports.
 
 Time is simulated and advances only with arrivals, retries and departures. Before each decision the product receives the
-due reports, by the calls that its watches make. A pod that no node accepts waits in the model of kube-scheduler's
-queue, and the product wakes it as in a cluster; preemption is not simulated. The load watcher reads the simulated
-reports alone, whichever providers the configuration lists. Pure.
+due reports, by the calls that its watches make. It is asked as by the plugin inside kube-scheduler. A pod that no node
+accepts waits in the model of kube-scheduler's queue, and the product wakes it as in a cluster; preemption is not
+simulated. The load watcher reads the simulated reports alone, whichever providers the configuration lists. Pure.
 """
 
 from __future__ import annotations
@@ -22,19 +22,16 @@ import numpy as np
 
 from api_types.kubernetes import pods, quantities, times
 from scheduler_plugin.assembly import Parts
-from scheduler_plugin.framework import interface
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider
 from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Snapshot, Windows
-from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.simulation import kube_scheduler_model
 from scheduler_plugin.simulation.kube_scheduler_model import Due, KubeSchedulerModel, SchedulingQueue, Weights
 from scheduler_plugin.simulation.outcome import PodPlacement, ReplayOutcome
 from scheduler_plugin.simulation.scenario import NodeAgents, Scenario, SimulatedPod
 from scheduler_plugin.state import pod_info
-from scheduler_plugin.state.node_columns import Ints, Rows
-from scheduler_plugin.state.pod_info import PodInfo
+from scheduler_plugin.state.node_columns import Bools, Ints
 
 REFRESH_SECONDS: Final = 30.0
 
@@ -89,6 +86,8 @@ class Replay:
         self._queue = SchedulingQueue(backoff)
         self._events: list[_Event] = []
         self._wakes_at: float | None = None
+        self._lacks_room = False
+        """Whether the requests of the pod that was tried last do not fit on some node."""
 
     def run(self, progress: Callable[[float], None] = lambda _share: None) -> ReplayOutcome:
         """Run to the end and return the outcome; `progress` receives the elapsed share of the time."""
@@ -138,8 +137,7 @@ class Replay:
             self._start(event.pod, node, event.at)
 
     def _refuse(self, index: int, at: float) -> None:
-        by_extender = self._product is not None and self._product.rejected
-        flush_at = self._queue.refused(index, self._tries[index], at, by_extender=by_extender)
+        flush_at = self._queue.refused(index, self._tries[index], at, lacks_room=self._lacks_room)
         heapq.heappush(self._events, _Event(flush_at, _EventKind.FLUSH, pod=index))
         self._wake_later(at)
 
@@ -153,8 +151,7 @@ class Replay:
     def _wake(self, at: float) -> None:
         self._wakes_at = None
         if self._product is not None:
-            for index in self._product.woken(at):
-                self._push(self._queue.changed(index, at))
+            self._push(Due(index, at) for index in self._product.woken(at) if self._queue.remove(index))
         self._wake_later(at)
 
     def _push(self, due: Iterable[Due]) -> None:
@@ -171,7 +168,6 @@ class Replay:
         self._node_of[index] = node
         if self._product is not None:
             self._product.bound(pod, self._scenario.nodes[node].node.metadata.name, at)
-        self._push(self._queue.pod_started(at))
         leaves_at = at + pod.lifetime_seconds
         if math.isfinite(leaves_at):
             heapq.heappush(self._events, _Event(leaves_at, _EventKind.LEAVES, pod=index))
@@ -183,29 +179,28 @@ class Replay:
         for reason, nodes in self._model.misfits(requests).items():
             self._rejections[reason] += int(nodes.sum())
             fits &= ~nodes
-        candidates = self._model.sample(fits)
+        self._lacks_room = not fits.all()
+        load_scores = None
         if self._product is not None:
-            candidates = self._product.passing(index, candidates, at, self._rejections)
+            fits, load_scores = self._product.ask(index, fits, at, self._rejections)
+        candidates = self._model.sample(fits)
         if not len(candidates):
             return None
         scores = self._model.scores(requests, candidates, self._weights)
-        if self._product is not None and len(candidates) > 1:
-            load_scores = self._product.scores(self._scenario.pods[index].pod, candidates, at)
-            scores = scores + kube_scheduler_model.EXTENDER_FACTOR * self._weights.extender * load_scores
+        if load_scores is not None:
+            scores = scores + self._weights.product * load_scores[candidates]
         best = candidates[scores == scores.max()]
         return int(best[self._random.randrange(len(best))])
 
 
 class _Product:
-    """Cluster state and scheduling cycle of the product on simulated time; candidates are indices of nodes."""
+    """Cluster state and answers of the product on simulated time; nodes and pods by their index."""
 
     def __init__(self, scenario: Scenario, parts: Parts) -> None:
         self.parts = parts
-        self.rejected = False
-        """Whether the last call of `passing` rejected a node."""
         self._scenario = scenario
-        self._index_of: dict[str, int] = {}
-        """Index of each refused pod by UID."""
+        self._index_of = {pod.pod.metadata.uid: index for index, pod in enumerate(scenario.pods)}
+        self._shown: set[int] = set()
         self._began_at = scenario.began_at
         self._windows = Windows(parts.measurements.oldest_seconds)
         cluster = parts.cluster
@@ -220,7 +215,7 @@ class _Product:
         )
         self._refreshed_at = -math.inf
         for node in scenario.nodes:
-            parts.cluster.node_changed(node.node)
+            cluster.node_changed(node.node)
         self._rows = parts.vectors.find([node.node.metadata.name for node in scenario.nodes])
 
     def catch_up(self, agents: NodeAgents, at: float) -> None:
@@ -248,40 +243,30 @@ class _Product:
         for report in agents.due(at):
             self.parts.cluster.metric_changed(report)
 
-    def passing(self, index: int, candidates: Rows, at: float, rejections: collections.Counter[str]) -> Rows:
-        """Return the candidates that no plugin rejects; the others are counted by reason."""
-        self.rejected = False
-        if not len(candidates):
-            return candidates
-        facts = self._read(self._scenario.pods[index].pod, at)
-        rows = self._rows[candidates]
-        codes = self.parts.cycle.filter(facts, rows, self._began_at + at)
-        if codes is None:
-            self._passed(facts, at)
-            return candidates
-        for code, count in enumerate(np.bincount(codes)[1:]):
-            if count:
-                rejections[self.parts.cycle.reasons[code]] += int(count)
-        self.rejected = bool(codes.any())
-        passing: Rows = candidates[codes == 0]
-        if len(passing):
-            self._passed(facts, at)
-        else:
-            self._index_of[facts.uid] = index
-            self.parts.refused.refuse(facts, rows)
-            if facts.is_prod and self.parts.cycle.rejects_alone(LoadAware.name, codes):
-                self.parts.waits.refused(facts, at)
-            else:
-                self.parts.waits.end(facts.uid)
-        return passing
-
-    def _read(self, pod: pods.Pod, at: float) -> PodInfo:
-        """Return the facts of a pod, with its wait where that is over."""
-        return self.parts.waits.softened(pod_info.read(pod, self.parts.estimator_args), at)
-
-    def _passed(self, pod: PodInfo, at: float) -> None:
-        self.parts.refused.forget(pod.uid)
-        self.parts.waits.passed(pod, at)
+    def ask(
+        self, index: int, fits: Bools, at: float, rejections: collections.Counter[str]
+    ) -> tuple[Bools, Ints | None]:
+        """Return the nodes that fit and pass, and the score of each node; rejections of the others are counted."""
+        pod, now = self._scenario.pods[index].pod, self._began_at + at
+        answers, uid = self.parts.answers, pod.metadata.uid
+        self._set_time(at)
+        if index not in self._shown:
+            self._shown.add(index)
+            answers.show(msgspec.json.encode(pod), now)
+        answer = answers.ask(uid, now)
+        scores = None if answer.scores is None else answer.scores[self._rows].astype(np.int64)
+        if answer.codes is None:
+            return fits, scores
+        refused = fits & (answer.codes[self._rows] > 0)
+        counts = np.bincount(answer.codes[self._rows[refused]])[1:].tolist()
+        rejections.update(
+            {reason: count for reason, count in zip(self.parts.cycle.reasons, counts, strict=False) if count}
+        )
+        if refused.any() and not (fits & ~refused).any():
+            by_row = np.zeros(answer.rows, dtype=np.bool_)
+            by_row[self._rows[refused]] = True
+            answers.refuse(uid, np.packbits(by_row, bitorder="little").tobytes())
+        return fits & ~refused, scores
 
     @property
     def waiting(self) -> int:
@@ -290,6 +275,7 @@ class _Product:
 
     def woken(self, at: float) -> Iterator[int]:
         """Yield the indices of the refused pods to try again now."""
+        self._set_time(at)
         if not self.parts.refused.begins_round(at):
             return
         for pod in self.parts.refused.choose(self._began_at + at, at):
@@ -297,19 +283,11 @@ class _Product:
                 yield self._index_of[pod.uid]
 
     def deleted(self, pod: pods.Pod) -> None:
-        """Apply the watch event of a pod that left."""
-        self.parts.waits.end(pod.metadata.uid)
-        self.parts.cluster.pod_deleted(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
-
-    def scores(self, pod: pods.Pod, candidates: Rows, at: float) -> Ints:
-        """Score each candidate 0..100."""
-        facts = self._read(pod, at)
-        by_plugin = self.parts.cycle.scores_by_plugin(facts, self._rows[candidates], self._began_at + at)
-        return interface.combined(by_plugin, len(candidates))
+        """Apply the end of a pod that left."""
+        self.parts.answers.gone(pod.metadata.uid, pod_info.key(pod))
 
     def bound(self, pod: SimulatedPod, node: str, at: float) -> None:
-        """Apply the watch event of a pod that runs."""
-        self.parts.waits.end(pod.pod.metadata.uid)
+        """Show a pod that runs."""
         now = self._began_at + at
         since = times.format_epoch(now)
         is_new = not pod.pod.spec.node_name
@@ -318,7 +296,10 @@ class _Product:
         shown = msgspec.structs.replace(
             pod.pod, spec=msgspec.structs.replace(pod.pod.spec, node_name=node), status=status
         )
-        self.parts.cluster.pod_changed(shown, now)
+        self.parts.answers.show(msgspec.json.encode(shown), now)
+
+    def _set_time(self, at: float) -> None:
+        self.parts.cluster.monotonic = lambda: at
 
 
 def _requests(pod: pods.Pod) -> pods.Resources:

@@ -104,7 +104,12 @@ def test_the_weights_of_kube_schedulers_configuration_count(files, capsys, weigh
     # n1 is hot and has few requests, n2 is idle and has many; no filter rejects n1.
     plugins = {
         "filter": {"disabled": [{"name": "*"}]},
-        "multiPoint": {"enabled": [{"name": "NodeResourcesFit", "weight": weight_of_requests}]},
+        "multiPoint": {
+            "enabled": [
+                {"name": "NodeResourcesFit", "weight": weight_of_requests},
+                {"name": "KoordSuite", "weight": 10},
+            ]
+        },
     }
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",

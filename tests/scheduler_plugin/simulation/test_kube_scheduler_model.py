@@ -48,7 +48,7 @@ def test_scores_the_worked_example():
     wanted = {"cpu": 2000, "memory": GIB}
     assert one.scores(wanted, np.array([0]), ONLY_LEAST).tolist() == [65]
     assert one.scores(wanted, np.array([0]), ONLY_BALANCED).tolist() == [85]
-    assert one.scores(wanted, np.array([0]), Weights()).tolist() == [10 * 65 + 10 * 85]
+    assert one.scores(wanted, np.array([0]), Weights()).tolist() == [65 + 85]
 
 
 def test_a_pod_without_requests_counts_defaults_and_has_no_balanced_score():
@@ -71,11 +71,11 @@ def test_samples_a_small_cluster_completely_and_a_large_one_in_turns():
 
 
 def test_reads_weights_from_kube_schedulers_configuration():
-    scores = {"enabled": [{"name": "NodeResourcesFit", "weight": 7}], "disabled": [{"name": "*"}]}
-    document = {"profiles": [{"plugins": {"score": scores}}], "extenders": [{"weight": 3}]}
-    assert kube_scheduler_model.read_weights(document) == Weights(least=7, balanced=0, extender=3)
-    assert kube_scheduler_model.read_weights({"profiles": [{}]}) == Weights(1, 1, 1)
-    assert kube_scheduler_model.read_weights({"pluginConfig": []}) == Weights(10, 10, 1)
+    enabled = [{"name": "NodeResourcesFit", "weight": 7}, {"name": "KoordSuite", "weight": 3}]
+    document = {"profiles": [{"plugins": {"score": {"enabled": enabled, "disabled": [{"name": "*"}]}}}]}
+    assert kube_scheduler_model.read_weights(document) == Weights(least=7, balanced=0, product=3)
+    assert kube_scheduler_model.read_weights({"extenders": [{"weight": 3}]}) == Weights(1, 1, product=30)
+    assert kube_scheduler_model.read_weights({"pluginConfig": []}) == Weights(1, 1, 1)
 
 
 def test_rejects_an_unsupported_scoring_strategy():
@@ -85,26 +85,26 @@ def test_rejects_an_unsupported_scoring_strategy():
         kube_scheduler_model.read_weights(document)
 
 
-def test_a_departure_wakes_every_pod_and_a_start_only_those_of_the_extender():
+def test_a_departure_wakes_the_pods_that_lack_room_and_the_plugin_wakes_any():
     queue = SchedulingQueue()
-    queue.refused(1, 1, 0.0, by_extender=True)
-    queue.refused(2, 1, 0.0, by_extender=False)
-    assert list(queue.pod_started(5.0)) == [Due(1, 5.0)]
-    assert list(queue.pod_started(6.0)) == []
-    assert list(queue.pod_left(7.0)) == [Due(2, 7.0)]
+    queue.refused(1, 1, 0.0, lacks_room=True)
+    queue.refused(2, 1, 0.0, lacks_room=False)
+    assert list(queue.pod_left(7.0)) == [Due(1, 7.0)]
     assert list(queue.pod_left(8.0)) == []
+    assert queue.remove(2)
+    assert not queue.remove(2)
 
 
 @pytest.mark.parametrize(("attempt", "seconds"), [(1, 2), (2, 4), (3, 8), (4, 10), (10_000, 10)])
 def test_a_woken_pod_waits_until_its_backoff_is_over(attempt, seconds):
     queue = SchedulingQueue(QueueBackoff(2, 10))
-    queue.refused(1, attempt, 100.0, by_extender=True)
-    assert list(queue.changed(1, 100.5)) == [Due(1, 100.0 + seconds)]
+    queue.refused(1, attempt, 100.0, lacks_room=True)
+    assert list(queue.pod_left(100.5)) == [Due(1, 100.0 + seconds)]
 
 
 def test_without_an_event_a_pod_is_tried_after_five_minutes():
     queue = SchedulingQueue()
-    assert queue.refused(1, 1, 10.0, by_extender=True) == 330.0
+    assert queue.refused(1, 1, 10.0, lacks_room=True) == 330.0
     assert not queue.flushed(1, 329.0)
     assert queue.flushed(1, 330.0)
     assert not queue.flushed(1, 330.0)
