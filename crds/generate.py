@@ -17,8 +17,7 @@ from api_types import names
 from api_types.kubernetes import yaml_text
 from api_types.mid_pods import policy
 from api_types.node_metric import crd_manifest
-from charts.generators import colocation_schema
-from charts.generators.dashboards import grafana
+from charts.generators import colocation_schema, dashboards
 from crds import configuration_page
 from docs.generators import pages
 
@@ -45,7 +44,7 @@ def generated() -> dict[pathlib.Path, str]:
     schema = files.parent / "values.schema.json"
     limits, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME)
     mid_only, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME, native_limits=False)
-    dashboards = grafana.texts()
+    boards = dashboards.texts()
     page = ROOT / "docs" / "reference" / "configuration.md"
     return {
         ROOT / "crds" / FILE: crd,
@@ -54,8 +53,8 @@ def generated() -> dict[pathlib.Path, str]:
         files / "mid-resources-policy.yaml": POLICY_HEAD + yaml_text.dump(mid_only["spec"]),
         files / "mid-limits-conditions.yaml": POLICY_HEAD + yaml_text.dump(list(policy.CONDITIONS)),
         ROOT / "koordctl" / "export" / "alert-rules.yaml": (files / "alert-rules.yaml").read_text(encoding="utf-8"),
-        **{files / "dashboards" / name: text for name, text in dashboards.items()},
-        **{ROOT / "koordctl" / "export" / "dashboards" / name: text for name, text in dashboards.items()},
+        **{files / "dashboards" / name: text for name, text in boards.items()},
+        **{ROOT / "koordctl" / "export" / "dashboards" / name: text for name, text in boards.items()},
         ROOT / "component_base" / "version.py": VERSION_MODULE.format(_app_version()),
         schema: colocation_schema.inserted(schema.read_text(encoding="utf-8")),
         page: configuration_page.page(page.read_text(encoding="utf-8")),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from charts.generators.dashboards import grafana
+from charts.generators import dashboards
 from console.history import prometheus
 from docs.generators import metrics_page
 from docs.generators.alerts_page import RULES
@@ -22,7 +22,7 @@ from tests.charts.test_alerts import promtool
 
 pytestmark = pytest.mark.slow
 
-BOARDS: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in grafana.texts().items()}
+BOARDS: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in dashboards.texts().items()}
 PANELS = [(name, panel) for name, board in BOARDS.items() for panel in board["panels"]]
 METRIC = re.compile(r"\b(?:koord(?:let|_[a-z]+)|process)_[a-z_]+")
 OF_PROCESSES = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
@@ -67,7 +67,7 @@ def filled(expression: str) -> str:
 
 
 def test_koordctl_has_the_dashboards_of_the_chart() -> None:
-    assert export.dashboards() == dict(sorted(grafana.texts().items()))
+    assert export.dashboards() == dict(sorted(dashboards.texts().items()))
 
 
 def test_each_has_an_identity_and_its_variables() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from charts.generators.dashboards import grafana
+from charts.generators import dashboards
 from tests.charts.chart import FOLDER, Rendered, render, run_helm
 
 pytestmark = pytest.mark.slow
@@ -95,8 +95,8 @@ def test_the_network_policies_let_prometheus_read_every_monitored_port() -> None
 def test_each_dashboard_is_a_config_map_that_the_sidecar_selects() -> None:
     maps = render(DASHBOARDS, "monitoring.dashboards.annotations.grafana_folder=Koord").of_kind("ConfigMap")
     found = {name: each for name, each in maps.items() if name.endswith("-dashboard")}
-    assert {file: text for each in found.values() for file, text in each["data"].items()} == grafana.texts()
-    assert len(found) == len(grafana.DASHBOARDS)
+    assert {file: text for each in found.values() for file, text in each["data"].items()} == dashboards.texts()
+    assert len(found) == len(dashboards.DASHBOARDS)
     for each in found.values():
         assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
         assert each["metadata"]["annotations"] == {"grafana_folder": "Koord"}

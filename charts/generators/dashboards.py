@@ -1,12 +1,15 @@
-"""The JSON of the dashboards, made by Grafana's own library from the lists of panels."""
+"""The JSON of the dashboards, made by Grafana's own library from the panels in dashboards.yaml."""
 
 from __future__ import annotations
 
+import enum
 import json
+import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from grafana_foundation_sdk.builders import (
     common,
     dashboard,
@@ -22,15 +25,40 @@ from grafana_foundation_sdk.models.common import StackingMode
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync, DataSourceRef, VariableRefresh
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from charts.generators.dashboards import control_plane, fleet, node
-from charts.generators.dashboards.panels import Kind, Panel
 
-DASHBOARDS: Final[dict[str, tuple[str, Sequence[Panel]]]] = {
-    "koord-fleet": ("Koord / Fleet", fleet.PANELS),
-    "koord-node": ("Koord / Node", node.PANELS),
-    "koord-control-plane": ("Koord / Control plane", control_plane.PANELS),
-}
-"""UID, which is also the name of the file -> title and panels."""
+class Kind(enum.StrEnum):
+    """How a panel draws its series."""
+
+    SERIES = "series"
+    STACKED = "stacked"
+    STAT = "stat"
+    HEAT = "heat"
+    TABLE = "table"
+    STATES = "states"
+
+
+class Panel(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=True):
+    """One panel."""
+
+    title: str
+    description: str
+    unit: str
+    queries: Mapping[str, str]
+    kind: Kind = Kind.SERIES
+    width: int = 12
+    height: int = 8
+    and_memory: bool = False
+
+
+class Board(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One dashboard."""
+
+    title: str
+    panels: list[Panel]
+
+
+DASHBOARDS: Final = msgspec.yaml.decode(pathlib.Path(__file__).with_suffix(".yaml").read_bytes(), type=dict[str, Board])
+"""Dashboards by their UID, which is also the name of the file."""
 _OF_NODE: Final = "koord-node"
 _DATASOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _JOB, _NODE = 'job=~"$job"', 'node="$node"'
@@ -52,11 +80,11 @@ def selected(expression: str, *matchers: str) -> str:
 
 
 def _built(uid: str) -> Any:
-    title, panels = DASHBOARDS[uid]
+    drawn = DASHBOARDS[uid]
     board = (
-        dashboard.Dashboard(title)
+        dashboard.Dashboard(drawn.title)
         .uid(uid)
-        .description("Generated from charts/generators/dashboards/ of koord-suite.")
+        .description("Generated from charts/generators/dashboards.yaml of koord-suite.")
         .tags(["koord-suite"])
         .refresh("1m")
         .time("now-6h", "now")
@@ -71,9 +99,26 @@ def _built(uid: str) -> Any:
     if uid == _OF_NODE:
         board.with_variable(_variable("node", f"label_values(koordlet_build_info{{{_JOB}}}, node)"))
         matchers.append(_NODE)
-    for number, panel in enumerate(panels, start=1):
+    for number, panel in enumerate(_both(drawn.panels), start=1):
         board.with_panel(_panel(panel, matchers).id(number))
     return board.build()
+
+
+def _both(panels: Sequence[Panel]) -> Iterator[Panel]:
+    """Yield the panels, those about CPU that are wanted about memory too twice."""
+    for panel in panels:
+        yield panel
+        if panel.and_memory:
+            title = _of_memory(panel.title)
+            queries = {legend: _of_memory(query) for legend, query in panel.queries.items()}
+            yield msgspec.structs.replace(
+                panel, title=title[0].upper() + title[1:], description=_of_memory(panel.description), unit="bytes",
+                queries=queries,
+            )  # fmt: skip
+
+
+def _of_memory(text: str) -> str:
+    return text.replace("CPU", "memory").replace("cpu", "memory").replace("cores", "bytes")
 
 
 def _variable(name: str, query: str) -> dashboard.QueryVariable:
@@ -92,7 +137,7 @@ def _panel(panel: Panel, matchers: Sequence[str]) -> Any:
     drawing.span(panel.width).height(panel.height)
     for index, (legend, query) in enumerate(panel.queries.items()):
         target = prometheus.Dataquery().expr(selected(query, *matchers)).ref_id(chr(ord("A") + index))
-        target.legend_format(legend or "__auto")
+        target.legend_format(legend)
         if panel.kind is Kind.TABLE:
             target.format(PromQueryFormat.TABLE).instant()
         drawing.with_target(target)

@@ -1,1 +1,0 @@
-"""Dashboards for Grafana: one list of panels for each, and the JSON that is generated from it."""
