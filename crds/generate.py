@@ -1,8 +1,8 @@
 """Write every generated file, or with --check fail when one is stale.
 
 Generated are the CRD, here and in the chart, the admission policy of Mid pods, the dashboards, koordctl's copy of the
-rules of the alerts, the schema of `colocationConfig`, the version of the programs, the tables of
-docs/reference/configuration.md, and the pages that `docs.generators` lists.
+rules of the alerts, the schema of `colocationConfig`, the version of the programs, and the pages that
+`docs.generators` lists.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from api_types.kubernetes import yaml_text
 from api_types.mid_pods import policy
 from api_types.node_metric import crd_manifest
 from charts.generators import colocation_schema, dashboards
-from crds import configuration_page
 from docs.generators import pages
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -45,7 +44,6 @@ def generated() -> dict[pathlib.Path, str]:
     limits, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME)
     mid_only, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME, native_limits=False)
     boards = dashboards.texts()
-    page = ROOT / "docs" / "reference" / "configuration.md"
     return {
         ROOT / "crds" / FILE: crd,
         files / FILE: crd,
@@ -57,7 +55,6 @@ def generated() -> dict[pathlib.Path, str]:
         **{ROOT / "koordctl" / "export" / "dashboards" / name: text for name, text in boards.items()},
         ROOT / "component_base" / "version.py": VERSION_MODULE.format(_app_version()),
         schema: colocation_schema.inserted(schema.read_text(encoding="utf-8")),
-        page: configuration_page.page(page.read_text(encoding="utf-8")),
         **pages.generated(),
     }
 

@@ -10,6 +10,7 @@ from docs.generators import (
     chart_readme,
     chart_values_page,
     command_lines_page,
+    configuration_page,
     decisions_index,
     diagrams,
     findings_page,
@@ -24,9 +25,10 @@ DOCS: Final = pathlib.Path(__file__).parents[1]
 
 def generated() -> dict[pathlib.Path, str]:
     """Return the content of each generated file by its path."""
-    started = DOCS / "getting-started.md"
+    started, configuration = DOCS / "getting-started.md", DOCS / "reference" / "configuration.md"
     return {
         started: first_steps.page(started.read_text(encoding="utf-8")),
+        configuration: configuration_page.page(configuration.read_text(encoding="utf-8")),
         DOCS / "reference" / "node-metric.md": node_metric_page.page(),
         DOCS / "reference" / "metrics.md": metrics_page.page(),
         DOCS / "reference" / "command-lines.md": command_lines_page.page(),

@@ -7,7 +7,8 @@ import pytest
 from api_types import names
 from api_types.colocation import controller_config as slo
 from api_types.colocation import presets
-from crds import configuration_page, generate
+from crds import generate
+from docs.generators import configuration_page
 from manager.slo_config import evaluation, strategy
 
 PAGE = (generate.ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")

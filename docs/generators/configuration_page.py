@@ -18,9 +18,9 @@ from api_types.colocation import problem
 from api_types.colocation.problem import KeyPath
 from api_types.node_metric import mid_report, mid_resource
 from api_types.wire_model import leaves
+from docs.generators import markdown
+from docs.generators.markdown import Row
 from manager.slo_config import strategy
-
-Row = tuple[str, ...]
 
 
 def page(text: str) -> str:
@@ -30,15 +30,11 @@ def page(text: str) -> str:
         name = match["name"]
         if name not in TABLES:
             raise ValueError(f"configuration.md: unknown table {name}, want one of {', '.join(TABLES)}")
-        return f"{match['start']}\n{_table(*TABLES[name]())}{match['end']}"
+        head, *rows = TABLES[name]()
+        return f"{match['start']}{markdown.table(head, rows)}{match['end']}"
 
     pattern = r"(?P<start><!-- table (?P<name>[\w-]+): written by make update -->)\n.*?(?P<end><!-- end -->)"
     return re.sub(pattern, table, text, flags=re.DOTALL)
-
-
-def _table(*rows: Row) -> str:
-    head, *body = ["| " + " | ".join(row) + " |\n" for row in rows]
-    return head + "|" + "---|" * len(rows[0]) + "\n" + "".join(body)
 
 
 _HEAD: Final[Row] = ("key", "value", "default", "meaning")
@@ -49,7 +45,7 @@ def _rows(keys: Iterator[slo.StrategyKey], model: type[slo.StrategyModel], below
     for key in keys:
         path: KeyPath = tuple(key.path.split("."))
         name = f"`{key.path.removeprefix(below)}`"
-        yield name, _wanted(schema, path, key), _default(key), (key.info.description or "").replace("\n", " ")
+        yield name, _wanted(schema, path, key), _default(key), key.info.description or ""
 
 
 def _wanted(schema: Mapping[str, Any], path: KeyPath, key: slo.StrategyKey) -> str:
