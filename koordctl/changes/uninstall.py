@@ -17,6 +17,7 @@ from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, NOTHING, Answer, Column, Table
 from koordctl.cli.document import AnswerDocument
 from manager.cli import uninstall
+from manager.node_metric.workload_history import stored
 
 
 class Uninstall(AnswerDocument):
@@ -56,14 +57,20 @@ async def _uninstall(reader: Reader, options: Namespace) -> Answer:
 async def _left(reader: Reader, namespace: str) -> dict[str, list[str]]:
     """Return the names of what is stopped or removed, by kind. Raises errors.ApiServerError."""
     nodes = (await objects.list_all(reader.api, resources.NODES, decode=pods.Node)).items
-    metrics = list[dict[str, Any]]()
+    metrics, histories = list[dict[str, Any]](), list[dict[str, Any]]()
     with reader.attempt("nodemetrics"):
         metrics = (await objects.list_all(reader.api, resources.NODE_METRICS, metadata_only=True)).items
+    with reader.attempt("configmaps"):
+        listing = await objects.list_all(
+            reader.api, resources.CONFIG_MAPS, namespace=namespace, label_selector=stored.SELECTOR, metadata_only=True
+        )
+        histories = listing.items
     marked = [node.metadata.name for node in nodes if uninstall.carries_traces(node)]
     return {
         "Deployments to stop": await _existing(reader, resources.DEPLOYMENTS, namespace),
         "nodes with Mid resources or annotations": marked,
         "NodeMetrics": [_name(metric) for metric in metrics],
+        "ConfigMaps with the history of workloads": [_name(history) for history in histories],
         "Leases": await _existing(reader, resources.LEASES, namespace),
     }
 

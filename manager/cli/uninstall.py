@@ -28,6 +28,7 @@ from component_base import clock, logs, settings
 from manager import lease
 from manager.cli import lowered_limits
 from manager.cli.lowered_limits import LoweredLimits, Steps
+from manager.node_metric.workload_history import stored
 
 log = logging.getLogger(__name__)
 
@@ -136,14 +137,25 @@ class Cleanup:
 
     async def delete_node_metrics(self) -> list[str]:
         """Delete every NodeMetric; return those that existed."""
-        try:
-            listing = await objects.list_all(
-                self.api, resources.NODE_METRICS, decode=decoding.Envelope, metadata_only=True
-            )
-        except errors.UnknownResource:
-            return []  # the CRD is gone, and all of them with it
-        there = [metric.metadata.name for metric in listing.items]
-        await _each(there, lambda name: objects.delete(self.api, resources.NODE_METRICS, name))
+        with contextlib.suppress(errors.UnknownResource):  # the CRD is gone, and all of them with it
+            return await self._delete_listed(resources.NODE_METRICS)
+        return []
+
+    async def delete_histories(self) -> list[str]:
+        """Delete the stored history of workloads; return the ConfigMaps that existed."""
+        return await self._delete_listed(
+            resources.CONFIG_MAPS, namespace=self.namespace, label_selector=stored.SELECTOR
+        )
+
+    async def _delete_listed(
+        self, resource: resources.Resource, *, namespace: str | None = None, label_selector: str | None = None
+    ) -> list[str]:
+        listing = await objects.list_all(
+            self.api, resource, decode=decoding.Envelope, metadata_only=True, namespace=namespace,
+            label_selector=label_selector,
+        )  # fmt: skip
+        there = [each.metadata.name for each in listing.items]
+        await _each(there, lambda name: objects.delete(self.api, resource, name, namespace=namespace))
         return there
 
     async def clear_config_status(self, config_map: str) -> list[str]:
@@ -238,6 +250,7 @@ class _Work:
         unstoppable = await self._stop()
         await self._fence()
         await steps.until_empty("NodeMetrics", cleanup.delete_node_metrics)
+        await steps.until_empty("the history of workloads", cleanup.delete_histories)
         if chosen.restore_limits:  # without its NodeMetric an agent lowers nothing
             await steps.until_empty("Mid resources that no pod requests", cleanup.withdraw_nodes)
             try:

@@ -219,7 +219,7 @@ def test_the_uninstallation_may_stop_and_clean_up_and_the_test_may_only_read():
     }
     own = verbs(rendered.of_kind("Role")["koord-suite-uninstall"])
     unnamed = {resource: found for (_, resource, name), found in own.items() if not name}
-    assert unnamed == {"pods": {"list"}, "leases": {"create"}}
+    assert unnamed == {"pods": {"list"}, "configmaps": {"list", "delete"}, "leases": {"create"}}
     assert {name for _, resource, name in own if resource == "deployments/scale"} == {
         "koord-manager",
         "koord-scheduler",

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 LABELS: Final = {"app.kubernetes.io/part-of": "koord-suite", "koordinator.sh/stores": "workload-history"}
 """Labels of each ConfigMap."""
-_SELECTOR: Final = ",".join(f"{key}={text}" for key, text in LABELS.items())
+SELECTOR: Final = ",".join(f"{key}={text}" for key, text in LABELS.items())
 PREFIX: Final = "workload-history-"
 PRIORS: Final = f"{PREFIX}priors"
 KEY: Final = "history.json"
@@ -88,7 +88,7 @@ class HistoryStore:
             self.api,
             resources.CONFIG_MAPS,
             namespace=self.own,
-            label_selector=_SELECTOR,
+            label_selector=SELECTOR,
             decode=ConfigMap,
             page_size=20,
         )

@@ -89,6 +89,7 @@ async def test_an_uninstallation_names_what_is_left(server, monkeypatch, words, 
         "Deployments to stop": ["koord-manager"],
         "nodes with Mid resources or annotations": ["n1"],
         "NodeMetrics": ["n1"],
+        "ConfigMaps with the history of workloads": [],
         "Leases": [],
     }
     assert server.writes == []

@@ -13,6 +13,7 @@ from apiserver_client import errors, resources, session
 from manager.cli import lowered_limits, uninstall
 from manager.cli.lowered_limits import AT_ONCE
 from manager.cli.uninstall import Cleanup, carries_traces
+from manager.node_metric.workload_history import stored
 from tests.fakes import cluster
 from tests.manager.cli.test_lowered_limits import limits_of, lowered_pod, running_with
 from tests.manager.conftest import MID, NAMESPACE, STATUS_ANNOTATION
@@ -54,6 +55,8 @@ def installation(server, *, holder="", duration=0):
     pod(server, "koord-manager-2")
     note = {"koordinator.sh/colocation-config-status": "x", "theirs": "1"}
     server.add("configmaps", {"metadata": {"name": "slo-controller-config", "annotations": note}}, NAMESPACE)
+    for name, labels in (("workload-history-priors", stored.LABELS), ("theirs", {})):
+        server.add("configmaps", {"metadata": {"name": name, "labels": labels}}, NAMESPACE)
     server.add("pods", {"metadata": {"name": "koord-suite-test"}, "status": {"phase": "Succeeded"}}, NAMESPACE)
     server.add("pods", {"metadata": {"name": "of-another-client"}, "status": {"phase": "Running"}}, NAMESPACE)
     node(server, "both")
@@ -96,6 +99,7 @@ async def test_removes_everything_of_the_suite_and_nothing_of_others(server):
     assert [each["metadata"]["name"] for each in server.all("pods")] == ["of-another-client"]
     config = server.get("configmaps", "slo-controller-config", NAMESPACE)
     assert config["metadata"]["annotations"] == {"theirs": "1"}
+    assert {each["metadata"]["name"] for each in server.all("configmaps")} == {"slo-controller-config", "theirs"}
 
 
 async def test_stops_the_writers_before_the_removal(server):
