@@ -62,10 +62,10 @@ class MeasuredPlugin(Columns, abc.ABC):
 
     def __init__(self, formula: Formula, measurements: Measurements) -> None:
         self._formula = formula
-        self._cache: EquivalenceCache[tuple[PodResources, int]] = EquivalenceCache(
-            lambda key, rows: self._compute(key[0], rows, key[1] * _CACHE_SECONDS), np.float64
+        self._cache: EquivalenceCache[tuple[PodResources, float, tuple[bool, ...]]] = EquivalenceCache(
+            lambda key, rows: self._compute(key[0], rows, key[1]), np.float64
         )
-        """By resources and time, in number of _CACHE_SECONDS since the epoch: the fallback level depends on it."""
+        """By resources, and what the fallback levels depend on beside the rows: time, and whether data is delivered."""
         self.columns = MeasurementColumns(measurements)
 
     def grow(self, capacity: int) -> None:
@@ -87,7 +87,8 @@ class MeasuredPlugin(Columns, abc.ABC):
         demand = self._demand(pod)
         if demand is None:
             return None
-        scores: Floats = self._cache.results((demand, int(now // _CACHE_SECONDS)), rows, self.columns)
+        at = now // _CACHE_SECONDS * _CACHE_SECONDS
+        scores: Floats = self._cache.results((demand, at, self.columns.delivered(at)), rows, self.columns)
         return scores
 
     def normalize(self, scores: Scores) -> Ints:

@@ -112,13 +112,17 @@ class MeasurementColumns(RowChanges):
         self._evaluated_at = now
         oldest_seconds = self._measurements.oldest_seconds
         is_measured = now - self.window_end[:, rows] <= oldest_seconds
-        is_delivered = now - np.array(self._measurements.newest_ends)[:, np.newaxis] <= oldest_seconds
+        is_delivered = np.array(self.delivered(now))[:, np.newaxis]
         is_new = (now - self.oldest_pod_at[rows] <= oldest_seconds) & ~self.is_rejected[:, rows]
         unmeasured = np.where(is_new, FallbackLevel.PREDICTED, FallbackLevel.UNKNOWN)
         delivered = np.where(is_measured, FallbackLevel.MEASURED, unmeasured)
         # Of the first data after an outage, the rows are not compared with each other before all of them are written.
         levels: FallbackLevels = np.where(is_delivered, delivered, FallbackLevel.BY_REQUESTS).astype(np.int8)
         return levels
+
+    def delivered(self, now: float) -> tuple[bool, ...]:
+        """Return whether any node has a fresh measurement of each resource: on it the level of every row depends."""
+        return tuple(now - end <= self._measurements.oldest_seconds for end in self._measurements.newest_ends)
 
     def rate_seconds(self, resource: int, row: int) -> float:
         """Return the seconds over which each sample of the measurement is averaged; those of memory are of a moment."""

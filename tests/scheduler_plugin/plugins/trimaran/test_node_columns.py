@@ -58,6 +58,14 @@ def test_levels_fall_back_and_recover(cluster: MeasuredCluster) -> None:
     assert cluster.fallback_levels(["a", "b"], NOW + 660) == [FallbackLevel.MEASURED, FallbackLevel.MEASURED]
 
 
+def test_the_first_data_after_an_outage_ends_the_scores_by_requests_of_nodes_without_data(
+    cluster: MeasuredCluster,
+) -> None:
+    assert cluster.scores(pod("500m", "1Gi"), ["b"]) != [0]
+    cluster.measure({"a": metrics(20, 20)})
+    assert cluster.scores(pod("500m", "1Gi"), ["b"]) == [0]
+
+
 def test_g6_an_empty_new_node_is_not_avoided_and_one_with_new_pods_is_predicted(cluster: MeasuredCluster) -> None:
     cluster.node("empty")
     cluster.node("filling")
