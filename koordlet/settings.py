@@ -48,8 +48,8 @@ class KoordletSettings(settings.ProcessSettings):
     """File with trusted certificate authorities (PEM) for https; empty uses those of the system."""
     influxdb_interval_seconds: int = pydantic.Field(10, ge=1, le=600)
     """Time between two points of a series, in seconds; a point is the mean over this time."""
-    influxdb_timeout_ms: int = pydantic.Field(5000, ge=100, le=60_000)
-    """Timeout of a request, in milliseconds."""
+    influxdb_timeout_seconds: float = pydantic.Field(5.0, ge=0.1, le=60)
+    """Timeout of a request, in seconds."""
     influxdb_batch_points: int = pydantic.Field(1000, ge=1, le=10_000)
     """Largest number of points in one request."""
     influxdb_queue_points: int = pydantic.Field(10_000, ge=1, le=100_000)

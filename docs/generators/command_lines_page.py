@@ -50,6 +50,17 @@ def programs() -> tuple[argparse.ArgumentParser, ...]:
     )
 
 
+def flags_of_commands() -> Iterator[str]:
+    """Yield each command with each of its flags."""
+    for parser in programs():
+        for name, _, command in list(_commands(parser)) or [("", "", parser)]:
+            for action in command._actions:  # noqa: SLF001
+                yield from (f"{parser.prog} {name} {flag}".replace("  ", " ") for flag in action.option_strings)
+    root = click.Context(koordctl.ROOT, info_name="koordctl", **koordctl.ROOT.context_settings)
+    for context, leaf in _leaves(root, koordctl.ROOT):
+        yield from (f"{context.command_path} {flag}" for param in leaf.get_params(context) for flag in param.opts)
+
+
 def page() -> str:
     """Return the whole page."""
     return "".join([markdown.head("Command lines", "the parsers of the programs"), *_programs(), *_koordctl()])

@@ -18,6 +18,7 @@ from docs.generators import (
     koordctl_documents,
     metrics_page,
     node_metric_page,
+    stable_names,
 )
 
 DOCS: Final = pathlib.Path(__file__).parents[1]
@@ -39,6 +40,7 @@ def generated() -> dict[pathlib.Path, str]:
         },
         DOCS / "reference" / "chart-values.md": chart_values_page.page(),
         chart_values_page.CHART / "README.md": chart_readme.page(),
+        stable_names.FILE: stable_names.text(),
         DOCS / "operations" / "alerts.md": alerts_page.page(),
         DOCS / "operations" / "findings.md": findings_page.page(),
         **{DOCS / "assets" / f"{name}.svg": content for name, content in diagrams.generated().items()},

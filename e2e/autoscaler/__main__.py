@@ -85,7 +85,7 @@ def run(plan: Plan, lever: Lever) -> Result:
                 step += 1
             slowest = max(slowest, time.monotonic() - began - elapsed)
             time.sleep(OBSERVE_SECONDS)
-        evictions = int(on.manager.metric("koord_manager_mid_evictions_total", result="evicted"))
+        evictions = int(on.manager.metric("koord_manager_mid_evictions_total", outcome="evicted"))
         emptied = len(on.events("MidOnlyNodeClosed"))
         for text, count in on.messages("MidOnlyNodeReopened", without=r"\S+/\S+ ").most_common():
             progress.report(f"{count} nodes opened again: {text}")

@@ -200,7 +200,7 @@ def start(settings: KoordletSettings) -> InfluxDbExporter | None:
         queue,
         client.InfluxDb(target),
         batch_points=settings.influxdb_batch_points,
-        timeout_ms=settings.influxdb_timeout_ms,
+        timeout_ms=round(settings.influxdb_timeout_seconds * 1000),
         backoff=_BACKOFF,
     )
     writer.start()

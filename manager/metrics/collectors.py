@@ -66,7 +66,9 @@ class EvictionMetrics:
     def __init__(self, registry: CollectorRegistry, triggers: Iterable[str]) -> None:
         gauge, counter = functools.partial(Gauge, registry=registry), functools.partial(Counter, registry=registry)
         self.attempts = counter(
-            "koord_manager_mid_evictions", "Mid pods that were to be evicted, by cause and result.", ["cause", "result"]
+            "koord_manager_mid_evictions",
+            "Mid pods that were to be evicted, by cause and outcome.",
+            ["cause", "outcome"],
         )
         self._short = gauge(
             "koord_manager_mid_short_nodes", "Nodes of which Mid pods are to be evicted, by cause.", ["cause"]

@@ -145,13 +145,17 @@ class Telemetry:
             "koord_manager_misconfigured_nodes", "Nodes with an invalid annotation or label."
         )
         self.writes = counter(
-            "koord_manager_writes", "Writes to the apiserver, by kind and result.", ["kind", "result"]
+            "koord_manager_writes", "Writes to the apiserver, by kind and outcome.", ["kind", "outcome"]
         )
         self.reverts = counter(
             "koord_manager_node_status_reverts", "Times that another client had changed what was written to a node."
         )
         self._write_seconds = Histogram(
-            "koord_manager_write_seconds", "Duration of a write.", ["kind"], registry=registry, buckets=_WRITE_BUCKETS
+            "koord_manager_write_duration_seconds",
+            "Duration of a write.",
+            ["kind"],
+            registry=registry,
+            buckets=_WRITE_BUCKETS,
         )
         self.sample_age = Histogram(
             "koord_manager_sample_age_seconds", "Age of the sample that Mid resources were calculated from.",
@@ -207,7 +211,7 @@ class Telemetry:
         self.score_priors = gauge("koord_manager_score_priors", "Pools of nodes with a prior for their young nodes.")
         self._statements = counter(
             "koord_manager_workload_statements",
-            "Statements of nodes about a workload, by result.", ["result"],
+            "Statements of nodes about a workload, by outcome.", ["outcome"],
         )  # fmt: skip
 
     def count_statement(self, result: str) -> None:
@@ -216,12 +220,12 @@ class Telemetry:
 
     def _add_watch_metrics(self, gauge: functools.partial[Gauge], counter: functools.partial[Counter]) -> None:
         self.events_lost = counter("koord_manager_kubernetes_events_lost", "Events that could not be posted.")
-        self._events_seen = counter("koord_manager_watch_events", "Events received, by resource.", ["resource"])
+        self._events_seen = counter("koord_manager_watch_events", "Events received by a watch.", ["watch"])
         self.queue_depth = gauge(
             "koord_manager_queue_depth", "Nodes waiting for a worker, withdrawals in the urgent lane.", ["lane"]
         )
         self._watch_age = gauge(
-            "koord_manager_watch_age_seconds", "Time since the last event of a watch, without bookmarks.", ["resource"]
+            "koord_manager_watch_age_seconds", "Time since the last event of a watch, without bookmarks.", ["watch"]
         )
 
     def _start_at_zero(self, reasons: Iterable[str]) -> None:

@@ -63,16 +63,16 @@ CASES = {
     "KoordNodeClockWrong": one_series('koord_manager_node_clock_wrong{node="n1"}', ONE, ZERO),
     "KoordMidOverwritten": one_series("koord_manager_node_status_reverts_total", RISING, "0x80 1+1x5 6x150"),
     "KoordWritesFail": Case(
-        {'koord_manager_writes_total{kind="node", result="error"}': RISING},
+        {'koord_manager_writes_total{kind="node", outcome="error"}': RISING},
         {
-            'koord_manager_writes_total{kind="node", result="error"}': "0x40 1x200",
-            'koord_manager_writes_total{kind="node", result="ok"}': RISING,
+            'koord_manager_writes_total{kind="node", outcome="error"}': "0x40 1x200",
+            'koord_manager_writes_total{kind="node", outcome="ok"}': RISING,
         },
     ),
     "KoordSchemaDropsFields": one_series("koord_manager_node_metric_dropped_fields", ONE, ZERO),
     "KoordEvictionRefused": Case(
-        {'koord_manager_mid_evictions_total{cause="MidCPUShort", result="refused"}': RISING},
-        {'koord_manager_mid_evictions_total{cause="MidCPUShort", result="evicted"}': RISING},
+        {'koord_manager_mid_evictions_total{cause="MidCPUShort", outcome="refused"}': RISING},
+        {'koord_manager_mid_evictions_total{cause="MidCPUShort", outcome="evicted"}': RISING},
     ),
     "KoordNodeStaysShort": one_series('koord_manager_mid_short_nodes{cause="MidCPUShort"}', ONE, "0x87 1x150"),
     "KoordForecastsTooLow": Case(

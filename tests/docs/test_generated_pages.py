@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from docs.generators import chart_values_page, decisions_index, markdown, metrics_page, node_metric_page, pages
+from docs.generators import (
+    chart_values_page,
+    decisions_index,
+    markdown,
+    metrics_page,
+    node_metric_page,
+    pages,
+    stable_names,
+)
 
 ROOT = Path(__file__).parents[2]
 GENERATED = pages.generated()
@@ -51,6 +59,11 @@ def test_every_value_of_the_chart_is_on_the_page_or_below_one_that_is():
         if not any(leaf[: length + 1] in documented for length in range(len(leaf)))
     ]
     assert missing == []
+
+
+def test_every_name_that_stays_is_in_the_code():
+    gone = stable_names.listed() - set(stable_names.in_the_code())
+    assert gone == set(), "give the name back; else remove its line, and say in CHANGELOG.md what replaces it"
 
 
 def test_every_type_of_the_node_metric_that_is_linked_has_a_section():

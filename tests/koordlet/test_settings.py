@@ -17,7 +17,7 @@ BOUNDS = {
     "http-port": (0, 65_535),
     "debug-port": (0, 65_535),
     "influxdb-interval-seconds": (1, 600),
-    "influxdb-timeout-ms": (100, 60_000),
+    "influxdb-timeout-seconds": (0.1, 60),
     "influxdb-batch-points": (1, 10_000),
     "influxdb-queue-points": (1, 100_000),
 }

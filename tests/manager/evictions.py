@@ -126,7 +126,7 @@ class Short:
 
     def advices(self, cause="MidCPUShort"):
         """Return how often an eviction for this cause was advised."""
-        labels = {"cause": cause, "result": "advised"}
+        labels = {"cause": cause, "outcome": "advised"}
         return self.world.telemetry.registry.get_sample_value("koord_manager_mid_evictions_total", labels) or 0
 
 

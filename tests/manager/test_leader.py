@@ -362,7 +362,7 @@ async def test_a_leader_exports_the_depth_of_its_queue_and_the_age_of_its_watche
     async with cluster.running() as server, leader(server) as status:
         await until(lambda: status.problem is None)
         depths = {lane: status.metric("koord_manager_queue_depth", {"lane": lane.value}) for lane in Lane}
-        ages = {name: status.metric("koord_manager_watch_age_seconds", {"resource": name}) for name in WATCHED}
+        ages = {name: status.metric("koord_manager_watch_age_seconds", {"watch": name}) for name in WATCHED}
     assert set(depths) == set(Lane)
     assert all(depth is not None and depth >= 0 for depth in depths.values())
     assert all(age is not None and 0 <= age < 60 for age in ages.values())

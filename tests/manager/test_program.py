@@ -106,7 +106,7 @@ def test_the_metrics_of_the_process_are_exported_without_times_of_creation(serve
 
     def script():
         until(lambda: leads(manager, served))
-        until(lambda: metric(manager, 'koord_manager_watch_events_total{resource="nodes"}') >= 0)
+        until(lambda: metric(manager, 'koord_manager_watch_events_total{watch="nodes"}') >= 0)
         seen.append(page(manager, "/metrics")[1])
 
     run(manager.run, script)

@@ -150,7 +150,7 @@ def _history(url: str, token_file: Path) -> list[str]:
         f"--influxdb-url={url}", f"--influxdb-org={server.ORG}", f"--influxdb-bucket={server.BUCKET}",
         f"--influxdb-token-file={token_file}", f"--influxdb-interval-seconds={INTERVAL_SECONDS}",
         f"--influxdb-queue-points={QUEUE_POINTS}", f"--influxdb-batch-points={BATCH_POINTS}",
-        f"--influxdb-timeout-ms={TIMEOUT_MS}",
+        f"--influxdb-timeout-seconds={TIMEOUT_MS / 1000}",
     ]  # fmt: skip
 
 
@@ -274,7 +274,7 @@ async def test_a_server_that_never_answers_blocks_no_tick_and_no_shutdown(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:  # the kernel accepts, no process reads
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        hanging = [*_history(url, token_file), "--influxdb-timeout-ms=60000"]
+        hanging = [*_history(url, token_file), "--influxdb-timeout-seconds=60"]
         async with (
             agent(_folder(tmp_path / "without"), host) as without,
             agent(_folder(tmp_path / "with"), host, *hanging) as it,

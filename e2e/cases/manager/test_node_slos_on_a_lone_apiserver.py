@@ -23,7 +23,7 @@ OF_KOORDINATOR = {
 
 @pytest.fixture
 def lone() -> Iterator[LoneManager]:
-    with lone_manager.running({"manager": {"createNodeSlos": True}}) as lone:
+    with lone_manager.running({"manager": {"createNodeSLOs": True}}) as lone:
         lone.configure()
         lone.start(create_node_slos=True)
         yield lone

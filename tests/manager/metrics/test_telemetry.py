@@ -25,7 +25,7 @@ TYPE_WORDS = "gauge|counter|summary|histogram|map"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 LABELS = {
     "reason": {*Reason}, "state": {*State}, "kind": {*KINDS},
-    "result": {"ok", "error", *AttemptResult, *STATEMENT_RESULTS}, "resource": {*WATCHED},
+    "outcome": {"ok", "error", *AttemptResult, *STATEMENT_RESULTS}, "watch": {*WATCHED},
     "lane": {*Lane}, "term": {*TERMS}, "cause": {*Trigger}, "version": {VERSION}, "namespace": {OTHER},
 }  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_counters_start_at_zero(telemetry):
         ("koord_manager_kubernetes_events_lost_total",),
         ("koord_manager_sample_age_seconds_count",),
         *(("koord_manager_writes_total", kind, result) for kind in KINDS for result in ("ok", "error")),
-        *(("koord_manager_write_seconds_count", kind) for kind in KINDS),
+        *(("koord_manager_write_duration_seconds_count", kind) for kind in KINDS),
         *(("koord_manager_nodes", reason.value) for reason in Reason),
         *(("koord_manager_config_state", state.value) for state in State),
         *(("koord_manager_queue_depth", lane.value) for lane in Lane),

@@ -113,7 +113,7 @@ async def test_a_refused_write_is_counted_and_raised(world):
     world.server.refuse["POST", "nodemetrics"] = cluster.Refusal(403, "Forbidden", "n1")
     with pytest.raises(errors.Forbidden):
         await world.settle()
-    labels = {"kind": "node_metric", "result": "error"}
+    labels = {"kind": "node_metric", "outcome": "error"}
     assert world.telemetry.registry.get_sample_value("koord_manager_writes_total", labels) == 1
 
 

@@ -193,7 +193,7 @@ async def test_continues_without_the_permission_to_annotate(world):
     world.server.refuse["PATCH", "configmaps"] = cluster.Refusal(403, "Forbidden", "x")
     await world.config.start()
     assert world.config.strategies.configuration.cluster.enable is True
-    labels = {"kind": "config_status", "result": "error"}
+    labels = {"kind": "config_status", "outcome": "error"}
     assert world.telemetry.registry.get_sample_value("koord_manager_writes_total", labels) == 1
 
 

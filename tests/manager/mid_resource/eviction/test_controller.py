@@ -292,7 +292,7 @@ def counted(short, cause="MidCPUShort"):
     """Return the results of the attempts for a cause, without those that never were."""
     sample = short.world.telemetry.registry.get_sample_value
     name = "koord_manager_mid_evictions_total"
-    counts = {each.value: sample(name, {"cause": cause, "result": each.value}) for each in AttemptResult}
+    counts = {each.value: sample(name, {"cause": cause, "outcome": each.value}) for each in AttemptResult}
     return {result: count for result, count in counts.items() if count}
 
 
