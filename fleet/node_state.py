@@ -71,7 +71,10 @@ class NodeState:
     clock_fault: str = ""
     predictor: str = ""
     cold_pods: int | None = None
+    borrowed_pods: int = 0
     warm_pods: int | None = None
+    calibrated_after: dt.datetime | None = None
+    """Time from which `calibrated` is alone in force; None where it is, or is not wanted."""
     conditions: tuple[wire.WireCondition, ...] = ()
     """Conditions of the report that are a fault."""
     problems: tuple[tuple[str, str], ...] = ()
@@ -139,6 +142,8 @@ def combine(
         predictor=prediction.predictor if prediction else "",
         warm_pods=prediction.warm_pods if prediction else None,
         cold_pods=prediction.cold_pods if prediction else None,
+        borrowed_pods=prediction.borrowed_pods if prediction else 0,
+        calibrated_after=times.parse_rfc3339_or_none((prediction.level or {}).get("until")) if prediction else None,
         conditions=tuple(_faults(report.conditions or ())),
         problems=tuple(_problems(node)) if node else (),
         **_shortage(written, status, now),

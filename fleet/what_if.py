@@ -40,7 +40,8 @@ class NodeChange:
     mid_requests: Amounts
     predicts_otherwise: bool
     """Whether its agent would predict with another policy, so that `after` has the peak of the present one."""
-    warm_pods: int
+    predicted_pods: int
+    """Warm and borrowed."""
     cold_pods: int
 
     @property
@@ -83,7 +84,7 @@ def compare(
         state.mid,
         state.mid_requests,
         predicts_otherwise=strategies[1].enabled and old != new,
-        warm_pods=state.warm_pods or 0,
+        predicted_pods=(state.warm_pods or 0) + state.borrowed_pods,
         cold_pods=state.cold_pods or 0,
     )
 

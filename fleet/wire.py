@@ -29,6 +29,7 @@ class PredictorReport(WirePrediction, rename="camel", frozen=True):
     since: str | None = None
     warm_pods: int = 0
     cold_pods: int = 0
+    borrowed_pods: int = 0
 
 
 class WireObject(msgspec.Struct, frozen=True):

@@ -107,7 +107,8 @@ def _newest(explanation: Explanation | None) -> str:
 
 
 def _facts(node: NodeState) -> list[tuple[str, str]]:
-    pods = shown.UNKNOWN if node.warm_pods is None else f"{node.warm_pods} warm, {node.cold_pods} cold"
+    pods = f"{node.warm_pods} warm, {node.borrowed_pods} borrowed, {node.cold_pods} cold"
+    pods = shown.UNKNOWN if node.warm_pods is None else pods
     return [
         ("CPU used", f"{shown.cores(node.used.cpu)} of {shown.cores(node.allocatable.cpu)} cores"),
         ("memory used", f"{shown.gib(node.used.memory)} of {shown.gib(node.allocatable.memory)} GiB"),

@@ -97,6 +97,10 @@ def answer(snapshot: FleetSnapshot, notes: Sequence[str] = ()) -> Answer:
         f"Kubernetes {installed.kubernetes or UNKNOWN}, {count}, {measured} with a report",
         f"configuration: {configuration}",
     ]
+    if learning := [node.calibrated_after for node in nodes if node.calibrated_after]:
+        head.append(
+            f"calibrated is not alone in force on {len(learning)} nodes, at most until {max(learning):%F %R} UTC"
+        )
     totals = {name: total(getattr(node, name) for node in nodes) for name in _TOTALS}
     tables = [_parts(installed), _sums(totals)]
     if problems:

@@ -215,9 +215,10 @@ def _honesty(comparison: Comparison) -> Iterator[str]:
             f"the take-back gate holds on {comparison.gated_nodes} nodes unless Mid pods are evicted ({eviction}): "
             "then the larger peak of calibrated and n-sigma-v2 counts"
         )
-    warm, cold = (sum(getattr(node, name) for node in comparison.nodes) for name in ("warm_pods", "cold_pods"))
+    counts = ("predicted_pods", "cold_pods")
+    predicted, cold = (sum(getattr(node, name) for node in comparison.nodes) for name in counts)
     if cold:
-        yield f"{cold} of {warm + cold} measured pods are cold: each counts with its full request until it is warm"
+        yield f"{cold} of {predicted + cold} measured pods are cold: each counts with its full request until it is warm"
     if comparison.risk:
         yield f"risk: {comparison.risk}"
 

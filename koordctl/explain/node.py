@@ -186,8 +186,10 @@ def _reclaimable(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]
         counted = (requests.value if requests else 0) * ratio.value // 100
         origin = node_state.term_origin(ratio, explained.layers)
         yield _Row(f"  counted of that: {ratio.value} %", counted, origin, in_sum=False)
-    cold = f", {state.cold_pods} cold pods" if state.cold_pods else ""
-    predictor = f"{state.predictor}{cold}; " if state.predictor else ""
+    counts = ((state.borrowed_pods, "borrowed"), (state.cold_pods or 0, "cold"))
+    few = "".join(f", {count} {kind} pods" for count, kind in counts if count)
+    until = f", not alone in force until {state.calibrated_after:%F %R} UTC" if state.calibrated_after else ""
+    predictor = f"{state.predictor}{few}{until}; " if state.predictor else ""
     yield _Row("- predicted peak of Prod", terms["peak_prod"].value, f"{predictor}{terms['peak_prod'].source}")
 
 

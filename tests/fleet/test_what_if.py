@@ -24,7 +24,7 @@ BEFORE, NOTHING = Amounts(1_000, 100), Amounts(0, 0)
 def change(after, mid_requests=NOTHING, before=BEFORE):
     return NodeChange(
         "a", WhatIfOutcome(before, "Calculated"), WhatIfOutcome(after, "Calculated"), before, mid_requests,
-        predicts_otherwise=False, warm_pods=0, cold_pods=0,
+        predicts_otherwise=False, predicted_pods=0, cold_pods=0,
     )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def test_a_disabled_node_keeps_what_its_mid_pods_request_unless_there_is_no_floo
         assert found.before.mid == Amounts(9_200, 10 * GIB)
         assert (found.after.mid, found.after.reason) == (left, Reason.COLOCATION_DISABLED.value)
         assert (found.takes, found.is_short) == (True, floor == "none")
-        assert (found.warm_pods, found.cold_pods, found.predicts_otherwise) == (29, 2, False)
+        assert (found.predicted_pods, found.cold_pods, found.predicts_otherwise) == (29, 2, False)
         assert (found.published, found.mid_requests) == (Amounts(9_423, 10 * GIB), Amounts(7_200, 8 * GIB))
 
 

@@ -107,3 +107,10 @@ def test_without_a_finding_it_is_stated_what_was_looked_at():
         "\n\n17 checks, none failed\nnot made: AdmissionReady, PriorityClasses, NodesAboveThreshold\n"
     )
     assert list(made.notes) == ["not read: pods: no"]
+
+
+def test_it_states_until_when_calibrated_is_not_alone_in_force():
+    nodes = [node(name, 1, calibrated_after=TIME + dt.timedelta(hours=hours)) for name, hours in (("a", 30), ("b", 9))]
+    made = status.answer(snapshot((*nodes, node("c", 1))))
+    assert "calibrated is not alone in force on 2 nodes, at most until 2026-11-22 15:05 UTC" in made.head
+    assert not any("calibrated" in line for line in status.answer(snapshot((node("c", 1),))).head)

@@ -212,7 +212,7 @@ GIB = 2**30
 
 def node(name, before=(1_000, GIB), after=(2_000, 2 * GIB), asked=(0, 0), **more):
     outcomes = (WhatIfOutcome(Amounts(*each), "Published") for each in (before, after))
-    known = {"predicts_otherwise": False, "warm_pods": 0, "cold_pods": 0} | more
+    known = {"predicts_otherwise": False, "predicted_pods": 0, "cold_pods": 0} | more
     return NodeChange(name, *outcomes, Amounts(*before), Amounts(*asked), **known)
 
 

@@ -52,6 +52,14 @@ def test_the_sum_of_a_node_has_every_term_with_its_key_and_layer(explain):
     assert "n-sigma-v2, 2 cold pods; NodeMetric status.prodPeakMetric" in out
 
 
+def test_borrowed_pods_and_the_end_of_learning_are_named(explain):
+    level = {"cpu": "n-sigma-v2", "memory": "n-sigma-v2", "until": "2026-11-23T07:30:00Z"}
+    counts = {"warmPods": 20, "borrowedPods": 3, "coldPods": 0}
+    metric = cluster.metric(prediction={"predictor": "calibrated", "level": level, **counts})
+    _, out, _ = explain("node", "worker-1", routes=cluster_of(metric=metric))
+    assert "calibrated, 3 borrowed pods, not alone in force until 2026-11-23 07:30 UTC; NodeMetric status" in out
+
+
 def test_bars_have_one_scale_and_no_bound_has_one(explain):
     _, out, _ = explain("node", "worker-1")
     bars = {re.split(r"\s{3,}", row.strip())[0]: row.count("█") for row in rows_of(out)}
