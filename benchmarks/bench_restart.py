@@ -22,6 +22,7 @@ import msgspec
 from benchmarks import extender_process, replay_apiserver, synthetic_cluster
 from scheduler_plugin.kube_scheduler import frames
 from scheduler_plugin.kube_scheduler.frames import FrameBuffer, Kind
+from tests.scheduler_plugin.kube_scheduler import peer_frames
 
 POD_AGE_SECONDS = 3600.0
 POLL_SECONDS = 0.005
@@ -78,7 +79,7 @@ def main() -> int:
         for name in synthetic_cluster.node_names(chosen.nodes)
         for pod in synthetic_cluster.pods_of(name, chosen.pods_per_node, scheduled)
     ]
-    sent = b"".join([frames.hello("koord-scheduler", "36"), *pods, frames.frame(Kind.SYNCED)])
+    sent = b"".join([peer_frames.hello("koord-scheduler", "36"), *pods, frames.frame(Kind.SYNCED)])
     print(f"{chosen.nodes} nodes, {len(pods)} pods in {len(sent) / 2**20:.0f} MiB")
     with (
         replay_apiserver.running(nodes=chosen.nodes, pods_per_node=chosen.pods_per_node) as url,

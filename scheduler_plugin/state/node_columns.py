@@ -109,8 +109,10 @@ class NodeColumns(RowChanges):
         return self._free.pop()
 
     def write(self, entry: NodeEntry) -> None:
-        """Rewrite the row of a changed node in the columns of every writer."""
-        if self._deferred is not None and entry.node is not None and entry.name in self.rows:
+        """Rewrite the row of a changed node in the columns of every writer; without its object no decision reads it."""
+        if entry.node is None and entry.name not in self.rows:
+            return
+        if self._deferred is not None and entry.node is not None:
             self._deferred[entry.row] = entry
             return
         self.changed(entry.row)
@@ -128,8 +130,8 @@ class NodeColumns(RowChanges):
     def rewrite(self) -> None:
         """Rewrite the rows of the nodes that have changed since `defer`."""
         deferred, self._deferred = self._deferred or {}, None
-        for row, entry in deferred.items():
-            if self.rows.get(entry.name) == row:
+        for entry in deferred.values():
+            if entry.node is not None:  # else it was deleted since
                 self.write(entry)
 
     def free_row(self, entry: NodeEntry) -> None:

@@ -150,9 +150,7 @@ def _few(containers: list[ContainerCpu]) -> tuple[ContainerCpu, ...]:
 _PINNING_OWNERS: Final = frozenset({"DaemonSet", "Node"})
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """Lowest priority of Kubernetes' system-cluster-critical and system-node-critical pods."""
-_MOST_SHARED_BYTES: Final = 4096
-"""Of pods that are described by more a digest is kept: the shared facts take little memory whatever tenants write."""
-_MOST_LARGE: Final = 256
+_MOST_FACTS: Final = 4096
 _SIGNATURE_BITS: Final = 2**60 - 1  # one bit more, and each integer takes 16 bytes more
 
 
@@ -180,8 +178,8 @@ class PodInfo(msgspec.Struct, frozen=True, gc=False):
     """Whether it runs already: kube-scheduler asks about its own node once more where a resize has no room there."""
 
 
-_large: dict[tuple[bytes, EstimatorArgs], PodInfo] = {}
-"""Facts of pods that are described by many bytes."""
+_facts: dict[tuple[bytes, EstimatorArgs], PodInfo] = {}
+"""By digest of all that they depend on beside identity and node: it takes little memory whatever tenants write."""
 
 
 class AssignedPod(msgspec.Struct, frozen=True, gc=False):
@@ -209,41 +207,14 @@ class AssignedPod(msgspec.Struct, frozen=True, gc=False):
 def read(pod: pods.Pod, args: EstimatorArgs) -> PodInfo:
     """Derive the facts of a pod, once for all pods of a workload, which differ in name and node alone."""
     meta, spec = pod.metadata, msgspec.structs.replace(pod.spec, node_name="", scheduler_name="")
-    alike = msgspec.json.encode(_Alike(meta.namespace, meta.labels, meta.annotations, meta.owner_references, spec))
-    facts = _read_alike(alike, args) if len(alike) <= _MOST_SHARED_BYTES else _read_large(pod, alike, args)
+    alike = msgspec.json.encode((meta.namespace, meta.labels, meta.annotations, meta.owner_references, spec))
+    digest = hashlib.blake2b(alike, digest_size=16).digest(), args
+    facts = _facts.get(digest)
+    if facts is None:
+        if len(_facts) >= _MOST_FACTS:
+            _facts.clear()
+        facts = _facts[digest] = _read(pod, args)
     return msgspec.structs.replace(facts, uid=meta.uid, key=key(pod), has_node=bool(pod.spec.node_name))
-
-
-def _read_large(pod: pods.Pod, alike: bytes, args: EstimatorArgs) -> PodInfo:
-    """Return the facts of a pod that takes long to read: kube-scheduler asks about it several times."""
-    digest = hashlib.blake2b(alike).digest(), args
-    if digest not in _large:
-        if len(_large) >= _MOST_LARGE:
-            _large.clear()
-        _large[digest] = _read(pod, args)
-    return _large[digest]
-
-
-class _Alike(msgspec.Struct, frozen=True, array_like=True):
-    """What the facts of a pod depend on, beside its identity and node."""
-
-    namespace: str
-    labels: dict[str, str] | None
-    annotations: dict[str, str] | None
-    owner_references: list[pods.OwnerReference] | None
-    spec: pods.PodSpec
-
-
-@functools.lru_cache(maxsize=1024)
-def _read_alike(encoded: bytes, args: EstimatorArgs) -> PodInfo:
-    alike = msgspec.json.decode(encoded, type=_Alike)
-    meta = pods.TenantMeta(
-        namespace=alike.namespace,
-        labels=alike.labels,
-        annotations=alike.annotations,
-        owner_references=alike.owner_references,
-    )
-    return _read(pods.Pod(metadata=meta, spec=alike.spec), args)
 
 
 def _read(pod: pods.Pod, args: EstimatorArgs) -> PodInfo:
