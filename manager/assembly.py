@@ -82,7 +82,8 @@ class Components:
             )
         lender = self.histories.lender if self.histories else Lender()
         cache.node_metrics.on_report = lender.take
-        self.node_metrics = NodeMetricController(api, cache, telemetry, self.evictor.may_evict, lender)
+        rights = self.evictor.rights
+        self.node_metrics = NodeMetricController(api, cache, telemetry, lambda: rights.granted, lender)
         self.node_slos = NodeSloController(api, cache.nodes, telemetry, sleep)
         self.schema = SchemaWatch(api, recorder, telemetry, sleep, self._retry_dropped)
         self.reconciler = Reconciler(

@@ -49,7 +49,7 @@ class Reconciler:
         strategy = self._strategy(node)
         if self.cache.node_metrics_are is Availability.LISTED:
             metric = self.cache.node_metrics.get(name)
-            lent = self.node_metrics.lent(name, strategy)
+            lent = self.node_metrics.lender.lent(node, metric, strategy)
             related = (metric.spec, metric.metadata.owner_references, metric.lent, lent) if metric else None
             merged = weakref.ref(strategy) if strategy else None  # each node may write a strategy of its own
             state = (node.metadata.uid if node else None, merged, related, self.node_metrics.may_evict())

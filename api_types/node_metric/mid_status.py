@@ -57,11 +57,6 @@ def last_usable(status: MidStatus | None) -> str | None:
     return (status.last_usable or status.sample) if status else None
 
 
-def encode(status: MidStatus) -> str:
-    """Encode the text of the annotation."""
-    return msgspec.json.encode(status).decode()
-
-
 def decode(text: str | None) -> MidStatus | None:
     """Decode the text of the annotation; None where it is absent, or not one that the manager writes."""
     if text is None or pods.is_too_long(text):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from api_types import names
-from api_types.kubernetes import pods, times
+from api_types.kubernetes import pods, quantities, times
 from api_types.node_metric import mid_status
 from api_types.node_metric.mid_eviction import MidEvictionRecord
 from api_types.node_metric.mid_report import MidReport
@@ -21,7 +21,7 @@ from manager.events import EventRecorder
 from manager.metrics.telemetry import Telemetry
 from manager.mid_resource import decision, events, formula, patch
 from manager.mid_resource.decision import Action, Case
-from manager.mid_resource.eviction import shortage
+from manager.mid_resource.eviction.policy import eviction_policy
 from manager.mid_resource.formula import Target
 from manager.mid_resource.patch import REVERTS_REPORTED_FROM, PatchReason, WriteTurn
 from manager.mid_resource.reasons import Reason, Status
@@ -118,7 +118,7 @@ class MidController:
         state = self._state(node)
         case = self._case(state, node, strategy)
         target, requests_from = await self._target(case, state)
-        if state.is_observed or not shortage.needs_no_turn(case, target, self.settings.autoscaling):
+        if state.is_observed or not self._needs_no_turn(case, target):
             state.is_observed = self.observe(case, target, requests_from)
         if case.decision.action is not Action.KEEP:
             self.telemetry.mid.show(name, target.values, target.lines)
@@ -145,6 +145,22 @@ class MidController:
         if turn.is_new_revert:
             await self._report_revert(about, turn)
         return turn.wait_seconds or self._requeue_seconds(case, target, written_now=is_written)
+
+    def _needs_no_turn(self, case: Case, target: Target) -> bool:
+        """Check whether the evictor has nothing to do with a node, which is so for most: it need not observe it.
+
+        A looser bound than that of `shortage.Observation`, from what the reconcile has computed anyway.
+        """
+        chosen, usage = eviction_policy(case.strategy), case.report.usage
+        may_be_emptied = chosen.empty_after is not None or self.settings.autoscaling != "none"
+        if case.closed or may_be_emptied or target.is_short():
+            return False
+        used, memory = case.inputs.usable.used if case.inputs.usable else None, target.lines.get(names.MID_MEMORY)
+        if used is None or memory is None or usage is None or chosen.memory_threshold_percent is None:
+            return True
+        of_mid = quantities.amounts(usage.mid).get(names.MEMORY, 0)
+        is_low = (used.amounts[names.MEMORY] + of_mid) * 100 < chosen.memory_threshold_percent * (memory.capacity or 0)
+        return is_low or of_mid == quantities.UNKNOWN
 
     async def _target(self, case: Case, state: MidNodeState) -> tuple[Target, str]:
         try:

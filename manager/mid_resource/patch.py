@@ -23,6 +23,8 @@ import enum
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from api_types import names
 from api_types.kubernetes import pods, times
 from api_types.node_metric import mid_status
@@ -114,7 +116,7 @@ def carries_status(target: Target) -> bool:
 def node_patch(node: pods.Node, target: Target, status: MidStatus) -> dict[str, Any]:
     """Return the merge patch of `nodes/<name>/status`: both resources in both lists, and the status annotation."""
     values = {mid: None if value is None else str(value) for mid, value in target.values.items()}
-    text = mid_status.encode(status) if carries_status(target) else None
+    text = msgspec.json.encode(status).decode() if carries_status(target) else None
     return {
         "metadata": {"uid": node.metadata.uid, "annotations": {names.ANNOTATION_MID_STATUS: text}},
         "status": {"capacity": values, "allocatable": dict(values)},

@@ -70,15 +70,10 @@ class NodeMetricController:
         todo = self._plan(name, strategy)
         return todo.action is not MetricAction.NONE and self._dropped.get(name) != todo
 
-    def lent(self, name: str, strategy: NodeStrategy | None) -> store.Lent | None:
-        """Return what the spec of a node is to have of other nodes; None without a NodeMetric or strategy."""
-        node, metric = self.cache.nodes.get(name), self.cache.node_metrics.get(name)
-        return self.lender.lent(node, metric, strategy) if node and metric and strategy else None
-
     def _plan(self, name: str, strategy: NodeStrategy | None) -> MetricChange:
         spec = metric_spec.wire_for_node(strategy, may_evict=self.may_evict()) if strategy else None
         node, metric = self.cache.nodes.get(name), self.cache.node_metrics.get(name)
-        lent = self.lent(name, strategy)
+        lent = self.lender.lent(node, metric, strategy)
         return metric_spec.plan(node, metric, spec, lent or (metric.lent if metric else None))
 
     async def reconcile(self, name: str, strategy: NodeStrategy | None) -> None:

@@ -115,10 +115,6 @@ class Evictor:
         """Drop the state of a node that is gone."""
         self._turns.forget(name)
 
-    def may_evict(self) -> bool:
-        """Return whether the manager may evict where it is to have the right, for the take-back gate."""
-        return self.rights.granted
-
     def _wants_right(self) -> bool:
         """Check whether any node is to evict: the right is not asked for otherwise."""
         configured = self.configuration()

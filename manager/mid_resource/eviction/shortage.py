@@ -23,7 +23,7 @@ from api_types.kubernetes import pods, quantities, times
 from api_types.node_metric import mid_eviction, mid_report
 from api_types.node_metric.mid_report import BadReport, WireUsage
 from manager.mid_resource.decision import FUTURE_TOLERANCE, Action, Case
-from manager.mid_resource.eviction.policy import EvictionPolicy, eviction_policy
+from manager.mid_resource.eviction.policy import EvictionPolicy
 from manager.mid_resource.formula import FROM_REPORT, Target
 from manager.mid_resource.reasons import Reason
 
@@ -115,26 +115,6 @@ class Observation:
         if closed_by != Trigger.NODE_MEMORY or threshold is None or self.memory_used is None:
             return not self._memory_is_high(policy)
         return self.memory_used * share < threshold * self.memory_capacity
-
-
-def needs_no_turn(case: Case, target: Target, autoscaling: str) -> bool:
-    """Check whether the evictor has nothing to do with a node, which is so for most: it need not observe it.
-
-    A looser bound than that of `Observation`, from what the reconcile has computed anyway.
-    """
-    chosen, usage = eviction_policy(case.strategy), case.report.usage
-    may_be_emptied = chosen.empty_after is not None or autoscaling != "none"
-    if case.closed or may_be_emptied or target.is_short():
-        return False
-    used, memory = case.inputs.usable.used if case.inputs.usable else None, target.lines.get(names.MID_MEMORY)
-    if used is None or memory is None or usage is None or chosen.memory_threshold_percent is None:
-        return True
-    try:
-        of_mid = quantities.resource_units(names.MEMORY, usage.mid.get(names.MEMORY, 0))
-    except quantities.InvalidQuantity:
-        return True
-    in_use = used.amounts[names.MEMORY] + of_mid
-    return in_use * 100 < chosen.memory_threshold_percent * (memory.capacity or 0)
 
 
 @dataclass(frozen=True)

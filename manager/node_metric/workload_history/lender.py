@@ -36,8 +36,12 @@ class Lender:
         if self.pools is not None and node is not None and report.scores:
             self.pools.take(_pool(node, metric), name, msgspec.json.encode(report.scores))
 
-    def lent(self, node: pods.Node, metric: StoredNodeMetric, strategy: NodeStrategy) -> Lent:
-        """Return what a node is to have."""
+    def lent(
+        self, node: pods.Node | None, metric: StoredNodeMetric | None, strategy: NodeStrategy | None
+    ) -> Lent | None:
+        """Return what the spec of a node is to have; None without a node, a NodeMetric or a strategy."""
+        if node is None or metric is None or strategy is None:
+            return None
         predict = strategy.strategy.node_predict_policy
         if self.workloads is None or self.pools is None or not strategy.enabled:
             return NOTHING_LENT
