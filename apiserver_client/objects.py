@@ -177,6 +177,14 @@ async def create(
     return decoding.decode(request, await api.send(request, body=_encode(body)), decode)
 
 
+async def access_review(api: session.Session, **attributes: str) -> Mapping[str, Any]:
+    """Return the status of a review of what the caller may do; every authenticated client may ask for its own."""
+    review = resources.SELF_SUBJECT_ACCESS_REVIEWS
+    body = {"apiVersion": review.api_version, "kind": review.kind, "spec": {"resourceAttributes": attributes}}
+    answer: dict[str, Any] = await create(api, review, body)
+    return answer.get("status") or {}
+
+
 async def evict(api: session.Session, name: str, *, namespace: str, uid: str) -> None:
     """Evict the pod with this UID, with its own grace period; PodDisruptionBudgets are kept.
 
@@ -224,18 +232,6 @@ async def merge_patch(
     """Merge `body` into an object; None deletes a key (RFC 7386). Raises NotFound, Invalid, Conflict."""
     request = call("PATCH", "patch", resource, name, namespace, subresource=subresource)
     return decoding.decode(request, await api.send(request, body=_encode(body), content_type=_MERGE_PATCH), decode)
-
-
-async def merge_patch_status(
-    api: session.Session,
-    resource: resources.Resource,
-    name: str,
-    body: Body,
-    *,
-    decode: type[T] = dict,  # type: ignore[assignment]
-) -> T:
-    """Merge `body`, `{"status": ...}`, into the status of an object, as `merge_patch`."""
-    return await merge_patch(api, resource, name, body, subresource="status", decode=decode)
 
 
 async def resize(

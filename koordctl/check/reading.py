@@ -157,15 +157,8 @@ async def missing_rights(api: session.Session, candidates: Iterable[Right], name
 
 async def _has(api: session.Session, right: Right, namespace: str) -> bool:
     plural, _, subresource = right.resource.partition("/")
-    attributes = {
-        "verb": right.verb,
-        "group": right.group,
-        "resource": plural,
-        "subresource": subresource,
-        "name": right.name,
+    status = await objects.access_review(
+        api, verb=right.verb, group=right.group, resource=plural, subresource=subresource, name=right.name,
         **({"namespace": namespace} if right.in_namespace else {}),
-    }
-    review = resources.SELF_SUBJECT_ACCESS_REVIEWS
-    body = {"apiVersion": review.api_version, "kind": review.kind, "spec": {"resourceAttributes": attributes}}
-    answered = await objects.create(api, review, body)
-    return bool((answered.get("status") or {}).get("allowed"))
+    )  # fmt: skip
+    return bool(status.get("allowed"))

@@ -23,7 +23,7 @@ from koordlet.collectors import rates
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, Tick
 from koordlet.collectors.open_files import CachedFile, DescriptorBudget
-from koordlet.collectors.rates import CpuReading, NoRate
+from koordlet.collectors.rates import NoRate
 from koordlet.samples import NoData, SeriesKey, UsageSample
 
 _SOURCE = "node usage"
@@ -147,7 +147,8 @@ class NodeUsageCollector(Collector):
         self._proc_root = proc_root
         self._statistics = statistics
         self._monotonic_ns = monotonic_ns
-        self._before: CpuReading | None = None
+        self._before: tuple[int, int] | None = None
+        """Busy time of the CPUs and monotonic time of the previous reading, in nanoseconds."""
 
     @classmethod
     def on(cls, host: Host) -> Self:
@@ -158,18 +159,20 @@ class NodeUsageCollector(Collector):
         """Read the node once. Add both resources to the tick or neither."""
         with self._statistics.timed(_SOURCE):
             try:
-                now = CpuReading(0, round(busy_cpu_seconds(self._proc_root) * 1e9), self._monotonic_ns())
+                now = round(busy_cpu_seconds(self._proc_root) * 1e9), self._monotonic_ns()
                 used = memory(self._proc_root)
             except UnreadableProc as problem:
                 self._fault(tick, problem.path, problem.reason)
                 return NO_SERIES
         tick.swap_bytes = used.swap_bytes
-        rate = rates.cpu_cores(self._before, now, tick.cpu_count)
-        self._before = now
+        before, self._before = self._before, now
+        if before is None:
+            return NO_SERIES
+        rate = rates.cores_between(now[0] - before[0], now[1] - before[1], tick.cpu_count)
         if not isinstance(rate, NoRate):
             used_bytes = used.usage_with_page_cache_bytes if tick.counts_page_cache else used.usage_bytes
             tick.node = UsageSample(rate, float(used_bytes))
-        elif rate is not NoRate.FIRST_READING:
+        else:
             self._fault(tick, f"{self._proc_root}/stat", rate.value)
         return NO_SERIES
 

@@ -8,23 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from koordlet.samples import UsageSample
 
 _IMPOSSIBLE_RATE_FACTOR = 2
 """A rate above this many times the machine's CPUs is rejected. Not 1: the time stamp of a delayed read is late."""
-
-
-class CpuReading(NamedTuple):
-    """A cumulative CPU counter at one instant."""
-
-    counter: int
-    """Identity of the counter: a new group under an old name has another one (for cgroup files the inode number)."""
-    cpu_nanoseconds: int
-    """CPU time used since the counter began."""
-    at_nanoseconds: int
-    """Monotonic time of the read, not a wall clock."""
 
 
 class NoRate(enum.StrEnum):
@@ -37,21 +25,11 @@ class NoRate(enum.StrEnum):
     IMPOSSIBLE = "the rate exceeds the machine's CPUs"
 
 
-def cpu_cores(before: CpuReading | None, now: CpuReading, cpu_count: int | None) -> float | NoRate:
-    """Return the mean number of cores in use between two readings: (now - before) CPU time / elapsed time.
+def cores_between(used_nanoseconds: int, elapsed_nanoseconds: int, cpu_count: int | None) -> float | NoRate:
+    """Return the mean number of cores in use by the CPU and the elapsed time between two readings of one counter.
 
     `cpu_count` bounds the valid rates; None sets no bound.
     """
-    if before is None:
-        return NoRate.FIRST_READING
-    if before.counter != now.counter:
-        return NoRate.OTHER_COUNTER
-    used, elapsed = now.cpu_nanoseconds - before.cpu_nanoseconds, now.at_nanoseconds - before.at_nanoseconds
-    return cores_between(used, elapsed, cpu_count)
-
-
-def cores_between(used_nanoseconds: int, elapsed_nanoseconds: int, cpu_count: int | None) -> float | NoRate:
-    """Return the same for the differences of two readings of one counter."""
     if elapsed_nanoseconds <= 0:
         return NoRate.NO_TIME_PASSED
     if used_nanoseconds < 0:

@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
 import pydantic
 
 from api_types import names
@@ -41,25 +40,6 @@ CLEAN_NODE: Final[dict[str, Any]] = {
 """Merge patch of nodes/<name>/status, for both lists at once: the kubelet would keep a value left in one of them."""
 
 
-class Selector(msgspec.Struct, rename="camel", frozen=True):
-    """Labels of a Deployment's pods."""
-
-    match_labels: dict[str, str] = {}
-
-
-class DeploymentSpec(msgspec.Struct, frozen=True):
-    """Wanted number of pods, and their selector."""
-
-    replicas: int | None = None
-    selector: Selector = Selector()
-
-
-class Deployment(msgspec.Struct, frozen=True):
-    """A Deployment."""
-
-    spec: DeploymentSpec = DeploymentSpec()
-
-
 @dataclass(eq=False)
 class Cleanup:
     """Steps of the clean-up, in one namespace. `now` returns aware time."""
@@ -74,13 +54,13 @@ class Cleanup:
         api, place = self.api, self.namespace
         for name in deployments:
             with contextlib.suppress(errors.NotFound):
-                deployment = await objects.get(api, resources.DEPLOYMENTS, name, decode=Deployment, namespace=place)
-                if deployment.spec.replicas != 0:
+                spec = (await objects.get(api, resources.DEPLOYMENTS, name, namespace=place))["spec"]
+                if spec.get("replicas") != 0:
                     await objects.merge_patch(
                         api, resources.DEPLOYMENTS, name, {"spec": {"replicas": 0}}, subresource="scale",
                         namespace=place, decode=decoding.Envelope,
                     )  # fmt: skip
-                labels = ",".join(f"{key}={value}" for key, value in deployment.spec.selector.match_labels.items())
+                labels = ",".join(f"{key}={value}" for key, value in spec["selector"].get("matchLabels", {}).items())
                 listed = await objects.list_all(
                     api, resources.PODS, label_selector=labels, decode=pods.Pod, namespace=place
                 )
@@ -131,7 +111,9 @@ class Cleanup:
 
     async def _patch_nodes(self, bodies: Mapping[str, Mapping[str, Any]]) -> None:
         async def patch(name: str) -> None:
-            await objects.merge_patch_status(self.api, resources.NODES, name, bodies[name], decode=decoding.Envelope)
+            await objects.merge_patch(
+                self.api, resources.NODES, name, bodies[name], subresource="status", decode=decoding.Envelope
+            )
 
         await _each(bodies, patch)
 

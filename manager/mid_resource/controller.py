@@ -238,7 +238,9 @@ class MidController:
         name = node.metadata.name
         try:
             with self.telemetry.write("node_status"):
-                patched = await objects.merge_patch_status(self.api, resources.NODES, name, body, decode=pods.Node)
+                patched = await objects.merge_patch(
+                    self.api, resources.NODES, name, body, subresource="status", decode=pods.Node
+                )
         except errors.NotFound:
             self.cache.nodes.remove(name, node.metadata.uid)
         else:

@@ -43,7 +43,12 @@ async def test_an_object_is_a_dictionary_unless_a_type_is_asked_for(server):
         (objects.replace, "PUT", NODE_METRIC, "application/json"),
         (functools.partial(objects.replace, subresource="status"), "PUT", NODE_METRIC + "/status", "application/json"),
         (objects.merge_patch, "PATCH", NODE_METRIC, "application/merge-patch+json"),
-        (objects.merge_patch_status, "PATCH", NODE_METRIC + "/status", "application/merge-patch+json"),
+        (
+            functools.partial(objects.merge_patch, subresource="status"),
+            "PATCH",
+            NODE_METRIC + "/status",
+            "application/merge-patch+json",
+        ),
     ],
 )
 async def test_each_way_to_write_has_its_verb_path_and_type(server, write, method, path, content_type):

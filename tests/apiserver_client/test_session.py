@@ -292,7 +292,7 @@ async def test_cancelling_a_call_closes_its_connection(server):
 
 
 async def patch_node(api):
-    return await objects.merge_patch_status(api, resources.NODES, "n", {})
+    return await objects.merge_patch(api, resources.NODES, "n", {}, subresource="status")
 
 
 async def test_a_write_is_not_sent_again_after_a_401_when_leadership_is_lost_meanwhile(tmp_path):

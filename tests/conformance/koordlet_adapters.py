@@ -214,9 +214,8 @@ def node_memory(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def node_collector(case: Mapping[str, Any]) -> dict[str, Any]:
     tick_ns = case["jiffy_ms"] * 1_000_000
-    before = rates.CpuReading(0, case["last_ticks"] * tick_ns, 0)
-    now = rates.CpuReading(0, case["current_user_ticks"] * tick_ns, round(case["last_age_seconds"] * 1_000_000_000))
-    cores = rates.cpu_cores(before, now, None)
+    used = (case["current_user_ticks"] - case["last_ticks"]) * tick_ns
+    cores = rates.cores_between(used, round(case["last_age_seconds"] * 1_000_000_000), None)
     used = node_usage.NodeMemory(case["MemTotal_kB"] * 1024, case["MemAvailable_kB"] * 1024, 0).usage_bytes
     return {"cpu_cores": cores, "memory_bytes": used}
 

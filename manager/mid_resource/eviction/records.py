@@ -11,7 +11,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from api_types import names
 from api_types.kubernetes import pods, times
@@ -96,14 +96,9 @@ class Rights:
         now = self.now()
         if answered is not None and dt.timedelta() <= now - answered[1] < KNOWN_FOR:
             return answered[0]
-        attributes = {"namespace": namespace, "verb": "create", "resource": "pods", "subresource": "eviction"}
-        body = {
-            "apiVersion": resources.SELF_SUBJECT_ACCESS_REVIEWS.api_version,
-            "kind": resources.SELF_SUBJECT_ACCESS_REVIEWS.kind,
-            "spec": {"resourceAttributes": attributes},
-        }
-        answer: dict[str, Any] = await objects.create(self.api, resources.SELF_SUBJECT_ACCESS_REVIEWS, body)
-        status = answer.get("status") or {}
+        status = await objects.access_review(
+            self.api, namespace=namespace, verb="create", resource="pods", subresource="eviction"
+        )
         allowed = bool(status.get("allowed"))
         if not (allowed or status.get("denied")) and (fault := status.get("evaluationError")):
             raise errors.ApiServerError(f"an authorizer of the apiserver did not answer: {fault}")
@@ -194,7 +189,9 @@ class NodeRecords:
     async def _annotate(self, turn: NodeTurn, text: str | None) -> None:
         body = {"metadata": {"uid": turn.uid, "annotations": {names.ANNOTATION_MID_EVICTION: text}}}
         with self.telemetry.write("node_eviction"):
-            patched = await objects.merge_patch_status(self.api, resources.NODES, turn.name, body, decode=pods.Node)
+            patched = await objects.merge_patch(
+                self.api, resources.NODES, turn.name, body, subresource="status", decode=pods.Node
+            )
         self.cache.nodes.update(patched, only_known=True)
 
     async def event(self, turn: NodeTurn, event: Event) -> None:
