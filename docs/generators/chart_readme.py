@@ -13,7 +13,7 @@ _TEXT: Final = """
 {description}.
 
 | object | what it does | value |
-| --- | --- | --- |
+|---|---|---|
 | DaemonSet `koordlet` | measures usage, predicts the peak of Prod pods, reports a NodeMetric | `koordlet.enabled` |
 | Deployment `koord-manager` | turns the configuration and the NodeMetrics into Mid resources | `manager.enabled` |
 | Deployment `koord-scheduler` | kube-scheduler with a plugin: places pods by measured load | `scheduler.mode` |

@@ -14,8 +14,8 @@ def head(title: str, source: str) -> str:
 
 def table(head_row: Row, rows: Iterable[Row]) -> str:
     """Return a table with an empty line before it."""
-    lines = [head_row, ("---",) * len(head_row), *(tuple(map(cell, row)) for row in rows)]
-    return "\n" + "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    head_line, *lines = ("| " + " | ".join(line) + " |\n" for line in (head_row, *(map(cell, row) for row in rows)))
+    return f"\n{head_line}{'|---' * len(head_row)}|\n{''.join(lines)}"
 
 
 def cell(text: str) -> str:
