@@ -294,6 +294,12 @@ def koord_manager_program() -> Path:
 
 
 @pytest.fixture(scope="session")
+def koord_descheduler() -> Path:
+    """Return Koordinator's koord-descheduler, which takes as long."""
+    return programs.program("koord-descheduler")
+
+
+@pytest.fixture(scope="session")
 def node(cluster: Cluster) -> str:
     """Return the name of the node of the cases: the first real one."""
     return cluster.real_nodes()[0]

@@ -22,10 +22,11 @@ def crds() -> list[dict[str, Any]]:
     return [{**document, "status": {}} for document in found]
 
 
-def install_crds(api: Connection) -> None:
-    """Create the CRDs."""
+def install_crds(api: Connection, but: str = "") -> None:
+    """Create the CRDs, but the one of a name."""
     for crd in crds():
-        api.send("POST", _CRDS, crd)
+        if crd["metadata"]["name"] != but:
+            api.send("POST", _CRDS, crd)
 
 
 def start(plane: ControlPlane, *flags: str) -> None:
