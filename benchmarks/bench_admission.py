@@ -108,7 +108,7 @@ def start(plane: ControlPlane) -> dict[str, Client]:
     folder = plane.places.state / "admission"
     plane.start_python(
         "admission", "-m", "manager", "serve-admission", f"--kubeconfig={plane.kubeconfig}", f"--port={port}",
-        f"--http-port={http_port}", "--http-address=127.0.0.1", f"--certificate-folder={folder}",
+        f"--http-port={http_port}", "--http-address=127.0.0.1", f"--certificate-dir={folder}",
         "--scheduler-name=koord-scheduler",
     )  # fmt: skip
     certificates.sign(plane.places.certificates, "nothing", user="nothing", addresses=("127.0.0.1",))

@@ -45,7 +45,7 @@ class SchedulerPluginSettings(ProcessSettings):
     """Memory for the records of the last decisions: 57 KiB for a call with 500 nodes. 0: no records."""
     measurement_interval_seconds: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
     """Interval at which the metrics providers are read; used only if a Trimaran plugin runs."""
-    measurement_age_seconds: Annotated[float, pydantic.Field(ge=1, le=86400)] = 300.0
+    measurement_max_age_seconds: Annotated[float, pydantic.Field(ge=1, le=86400)] = 300.0
     """Older measurements are discarded: Trimaran's plugins then use requests, or the expected usage of new pods."""
     measurement_file: str | None = None
     """SQLite file of the last hour of measurements, which a restarted process uses at once. None: memory only. Each

@@ -38,7 +38,7 @@ class ProfileState:
         self._settings = settings
         self.parts = Parts(
             configuration,
-            measurement_age_seconds=settings.measurement_age_seconds,
+            measurement_age_seconds=settings.measurement_max_age_seconds,
             record_bytes=settings.decision_record_mebibytes * 1024**2,
         )
         self._watches = informer.new_watches(with_pods=settings.plugin_socket is None)

@@ -112,7 +112,7 @@ class LoadWatcherApp:
         self._specs = specs
         loaded = analyser.load(settings.listed(chosen.analysers))
         self._analysers = [analyser.GuardedAnalyser(name, built) for name, built in loaded.items()]
-        self._windows = Windows(chosen.greatest_age_seconds)
+        self._windows = Windows(chosen.max_age_seconds)
         self._stop = asyncio.Event()
         self.port = 0
         """Port of the REST API, 0 before it listens."""
@@ -138,7 +138,7 @@ class LoadWatcherApp:
                 nodes=lambda: nodes.nodes if nodes else {},
                 reports=lambda: nodes.reports if nodes else {},
                 api=api,
-                oldest_seconds=self._chosen.greatest_age_seconds,
+                oldest_seconds=self._chosen.max_age_seconds,
             )
             await self._serve([provider_registry.build(spec, context) for spec in self._specs], nodes)
 
@@ -165,7 +165,7 @@ class LoadWatcherApp:
             located=lambda: nodes.nodes if nodes else {},
             analysers=self._analysers,
         )
-        restored = watcher.restore(chosen.greatest_age_seconds)
+        restored = watcher.restore(chosen.max_age_seconds)
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         for default in (ProcessCollector, PlatformCollector, GCCollector):

@@ -39,7 +39,7 @@ class LoadWatcherSettings(settings.ProcessSettings):
     """YAML list of providers, in order of trust; empty means METRICS_PROVIDER_NAME and related variables."""
     interval_seconds: float = pydantic.Field(60.0, ge=1, le=3600)
     """Pause between two refreshes, in seconds."""
-    greatest_age_seconds: float = pydantic.Field(300.0, ge=1, le=86400)
+    max_age_seconds: float = pydantic.Field(300.0, ge=1, le=86400)
     """Age of the end of a window up to which it is served, in seconds."""
     database_file: str = ""
     """SQLite file that preserves the windows after a crash; empty keeps them in memory only."""

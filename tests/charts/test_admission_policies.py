@@ -324,7 +324,7 @@ def test_the_programs_settings_are_those_of_the_chart():
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert ports == {"webhook": parsed.port, "http": parsed.http_port}
     (mount,) = container["volumeMounts"]
-    assert mount["mountPath"] == parsed.certificate_folder
+    assert mount["mountPath"] == parsed.certificate_dir
 
 
 def test_the_webhook_may_write_its_certificate_and_the_bundle_and_nothing_else():

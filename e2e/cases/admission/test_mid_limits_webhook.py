@@ -58,7 +58,7 @@ class Webhook(NamedTuple):
         self.plane.start_python(
             name, "-m", "manager", "serve-admission", f"--kubeconfig={self.plane.kubeconfig}",
             f"--port={port or self.port}", f"--http-port={http_port}", "--http-address=127.0.0.1",
-            f"--certificate-folder={folder}", f"--scheduler-name={SCHEDULER}", "--certificate-check-seconds=0.5",
+            f"--certificate-dir={folder}", f"--scheduler-name={SCHEDULER}", "--certificate-check-seconds=0.5",
         )  # fmt: skip
         self.plane.wait_for_page(self.plane.process(name), http_port, "/readyz", 60)
         return http_port

@@ -26,7 +26,7 @@ from tools.localcluster.access import Cluster
 POLICY = "TargetLoadPacking"
 LOADS = {"busy": WindowLoad(35), "calm": WindowLoad(5), "idle": WindowLoad(2)}
 AGE_SECONDS = 20
-FLAGS = (f"--measurement-age-seconds={AGE_SECONDS}", "--measurement-interval-seconds=1")
+FLAGS = (f"--measurement-max-age-seconds={AGE_SECONDS}", "--measurement-interval-seconds=1")
 FILLED_CPU = "10"
 """Requested on `calm`, which best fit then prefers."""
 SEEN_SECONDS = AGE_SECONDS + 40.0  # scores are kept for ten seconds, and the machine may be busy

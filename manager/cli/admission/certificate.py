@@ -196,7 +196,7 @@ class CertificateStore:
 
     def _serve(self, pair: CertificatePair) -> None:
         """Use a certificate for new connections; files for this user alone, as TLS contexts read nothing else."""
-        folder = Path(self.settings.certificate_folder)
+        folder = Path(self.settings.certificate_dir)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         contents = {CERTIFICATE_FILE: pair.certificate, KEY_FILE: pair.key}
         for name, content in contents.items():

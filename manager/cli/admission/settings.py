@@ -27,7 +27,7 @@ class AdmissionSettings(settings.ProcessSettings):
     """Scheduler of Mid pods that name none; empty keeps the default."""
     native_limits: bool = True
     """Set native limits; without them Mid pods stay BestEffort."""
-    certificate_folder: str = pydantic.Field("/run/koord-admission", min_length=1)
+    certificate_dir: str = pydantic.Field("/run/koord-admission", min_length=1)
     """Folder for tls.crt and tls.key, which no other process reads."""
     certificate_check_seconds: float = pydantic.Field(60.0, ge=0.05, le=3600.0)
     """Time between two checks of the certificate."""

@@ -122,7 +122,7 @@ class Replica:
     def __init__(self, api, folder, now=NOW):
         self.folder = folder
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.settings = AdmissionSettings(certificate_folder=str(folder))
+        self.settings = AdmissionSettings(certificate_dir=str(folder))
         self.store = CertificateStore(api, self.settings, self.context, lambda: now)
 
     def served(self):

@@ -69,7 +69,7 @@ def served(pair):
 def webhook(served, tmp_path):
     """Return a replica that has not been run."""
     settings = AdmissionSettings(
-        certificate_folder=str(tmp_path / "c"), port=ports.free_port(), http_address="127.0.0.1", http_port=0
+        certificate_dir=str(tmp_path / "c"), port=ports.free_port(), http_address="127.0.0.1", http_port=0
     )
     return AdmissionProgram(settings, connection.Connection(server=served.server.url, origin="the test"))
 
