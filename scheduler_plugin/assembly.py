@@ -18,7 +18,6 @@ from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.verbs import Extender
 from scheduler_plugin.framework.interface import Filter, Plugin, SchedulingCycle, Scorer, WeightedScorer
 from scheduler_plugin.kube_scheduler.answers import Answers
-from scheduler_plugin.kube_scheduler.metrics import RefusedPodsCollector
 from scheduler_plugin.kube_scheduler.node_table import NodeTable
 from scheduler_plugin.kube_scheduler.refused_pods import RefusedPods
 from scheduler_plugin.load_watcher import records
@@ -114,7 +113,6 @@ class Parts:
         reasons = list(zip(self.cycle.rejecting_plugins, self.cycle.reasons, strict=True))
         return (
             DecisionCollector(reasons, self.counts, self.records, self.waits),
-            RefusedPodsCollector(self.refused),
             MidQuotaCollector(self.vectors.mid_quotas),
             NodeCollector(self.node_columns, self.vectors, self._load_aware, time.time),
         )

@@ -60,6 +60,7 @@ def _scheduler_plugin(registry: CollectorRegistry, _folder: Path) -> None:
     parts = Parts(loader.parse({}))
     for collector in parts.collectors():
         registry.register(collector)
+    registry.register(metrics.RefusedPodsCollector(parts.refused))
     registry.register(metrics.StateCollector(parts.cluster, {"pods": watching.WatchState()}))
     metrics.RequestMetrics(registry)
 

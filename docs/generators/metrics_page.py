@@ -78,6 +78,7 @@ def scheduler_plugin_registry() -> CollectorRegistry:
     parts = Parts(loader.parse(with_measurements))
     for collector in parts.collectors():
         registry.register(collector)
+    registry.register(scheduler_metrics.RefusedPodsCollector(parts.refused))
     registry.register(scheduler_metrics.StateCollector(parts.cluster, {"pods": watching.WatchState()}))
     scheduler_metrics.RequestMetrics(registry)
     registry.register(FallbackCollector(parts.measured[0], parts.vectors, time.time))

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, metrics_cor
 from apiserver_client import watching
 from component_base import build_info
 from component_base.metric_families import counter, gauge
+from scheduler_plugin.kube_scheduler.refused_pods import RefusedPods
 from scheduler_plugin.state.cluster import Cluster
 
 _PREFIX: Final = "koord_scheduler_plugin_"
@@ -83,6 +84,25 @@ class StateCollector(registry.Collector):
         for name, text in _WATCH_COUNTERS.items():
             numbers = {watch: getattr(state, name) for watch, state in self.watches.items()}
             yield counter(f"{_PREFIX}watch_{name}", text, ["watch"], numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class RefusedPodsCollector(registry.Collector):
+    """Collector of the pods that wait for a node to pass."""
+
+    refused: RefusedPods
+
+    def collect(self) -> Iterable[metrics_core.Metric]:
+        """Yield the current samples."""
+        text = (
+            "Refused pods that kube-scheduler was asked to try again, by cause: a refused node passes (cooled), or "
+            "load alone had refused the pod for softAfterSeconds (waited)."
+        )
+        yield counter(f"{_PREFIX}retried_pods", text, ["cause"], self.refused.woken)
+        text = "Refused pods that were dropped because too many waited; want 0."
+        yield metrics_core.CounterMetricFamily(f"{_PREFIX}refused_pods_evicted", text, value=self.refused.evicted)
+        text = "Pods that wait because no node passed."
+        yield metrics_core.GaugeMetricFamily(f"{_PREFIX}refused_pods", text, value=len(self.refused))
 
 
 _WATCH_COUNTERS: Final = {

@@ -41,13 +41,16 @@ class ProfileState:
             measurement_age_seconds=settings.measurement_max_age_seconds,
             record_bytes=settings.decision_record_mebibytes * 1024**2,
         )
-        self._watches = informer.new_watches(with_pods=settings.plugin_socket is None)
-        self._namespaces = watching.WatchState()
+        is_inside = settings.plugin_socket is not None
+        names = ["nodes", *([] if is_inside else ["pods"]), "node_metrics"]
+        names += ["namespaces"] if self.parts.holds_quotas else []
+        self._watches = {name: watching.WatchState() for name in names}
         self.registry = CollectorRegistry()
         for collector in self.parts.collectors():
             self.registry.register(collector)
-        watches = self._watches._asdict() | ({"namespaces": self._namespaces} if self.parts.holds_quotas else {})
-        self.registry.register(metrics.StateCollector(self.parts.cluster, watches))
+        if is_inside:
+            self.registry.register(metrics.RefusedPodsCollector(self.parts.refused))
+        self.registry.register(metrics.StateCollector(self.parts.cluster, self._watches))
 
     def work(self, api: session.Session, shown: Callable[[pods.Pod], None] | None) -> list[Coroutine[Any, Any, None]]:
         """Return what runs for the profile; `shown` follows pods where kube-scheduler shows none."""
@@ -57,7 +60,7 @@ class ProfileState:
             EmergencyWatch(api, parts.vectors, self._settings.manager_namespace or api.namespace).run(),
         ]
         if parts.holds_quotas:
-            work.append(NamespaceWatch(api, parts.vectors.mid_quotas, self._namespaces).run())
+            work.append(NamespaceWatch(api, parts.vectors.mid_quotas, self._watches["namespaces"]).run())
         if parts.provider_specs:
             work.append(self._measure(api))
         return work
@@ -67,22 +70,20 @@ class ProfileState:
 
         Without the permission for it Mid pods alone are refused, and the reason at each of them names it.
         """
-        return [*self._watches.unsynced(), *self._awaited_namespaces()]
+        return informer.unsynced(self._watches, ("namespaces",))
 
     def awaited(self) -> list[str]:
-        """Return those of them that answers wait for."""
-        return [*self._watches.awaited(), *self._awaited_namespaces()]
+        """Return those of them that answers wait for: not NodeMetrics that cannot be listed.
 
-    def _awaited_namespaces(self) -> list[str]:
-        namespaces = self._namespaces
-        awaits = self.parts.holds_quotas and not namespaces.synced and not namespaces.last_error
-        return ["namespaces"] if awaits else []
+        Load alone is read from these; quotas, what a node states, and `midEmergency` hold without them.
+        """
+        return informer.unsynced(self._watches, ("namespaces", "node_metrics"))
 
     def expire(self) -> None:
         """Expire assumed pods and waits, and let expired nodes pass while this process does not see the reports."""
         self.parts.cluster.expire_assumed()
         self.parts.waits.expire(time.monotonic())
-        seen_at, before = self._watches.node_metrics.last_activity, self.parts.vectors.blindness
+        seen_at, before = self._watches["node_metrics"].last_activity, self.parts.vectors.blindness
         cause = self.parts.check_blindness(None if seen_at is None else time.monotonic() - seen_at, time.time())
         if cause and not before:
             log.warning("nodes with expired reports pass: %s", cause)

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from api_types.kubernetes import pods
 from apiserver_client import resources, session, watching
@@ -31,37 +31,20 @@ PAGE_SIZE: Final = 100
 """Objects per page of a list. A page is split in one turn of the event loop: 1 ms for 1.4 MB of NodeMetrics."""
 
 
-class Watches(NamedTuple):
-    """State of each watch."""
-
-    nodes: watching.WatchState
-    pods: watching.WatchState
-    node_metrics: watching.WatchState
-
-    def unsynced(self) -> list[str]:
-        """Return the names of the watches whose first list is not complete, each with its last error.
-
-        That of pods is complete from the start where kube-scheduler shows the pods.
-        """
-        return [
-            name + (f" ({state.last_error})" if state.last_error else "")
-            for name, state in self._asdict().items()
-            if not state.synced
-        ]
-
-    def awaited(self) -> list[str]:
-        """Return those that answers wait for: not NodeMetrics that cannot be listed, as load alone is read from them.
-
-        Quotas, what a node states, and `midEmergency` hold without a report.
-        """
-        reports = self.node_metrics
-        failed = not reports.synced and bool(reports.last_error)
-        return self._replace(node_metrics=watching.WatchState(synced=True)).unsynced() if failed else self.unsynced()
+Watches = Mapping[str, watching.WatchState]
+"""State of each watch by name."""
 
 
-def new_watches(*, with_pods: bool = True) -> Watches:
-    """Return the state of watches that have not begun."""
-    return Watches(watching.WatchState(), watching.WatchState(synced=not with_pods), watching.WatchState())
+def unsynced(watches: Watches, unless_failing: Container[str] = ()) -> list[str]:
+    """Return the names of the watches whose first list is not complete, each with its last error.
+
+    Those in `unless_failing` only while their list does not fail.
+    """
+    return [
+        name + (f" ({state.last_error})" if state.last_error else "")
+        for name, state in watches.items()
+        if not state.synced and not (state.last_error and name in unless_failing)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,53 +59,47 @@ class Informer:
 
     async def run(self) -> None:
         """Follow all watches until cancelled."""
+        cluster, watches = self.cluster, self.watches
+        listed = functools.partial(watching.list_then_watch, self.api, page_size=PAGE_SIZE)
+        nodes = listed(resources.NODES, decode=pods.Node, remember=_name, state=watches["nodes"])
+        reports = listed(resources.NODE_METRICS, decode=NodeMetric, remember=_name, state=watches["node_metrics"])
         async with asyncio.TaskGroup() as group:
-            for follow in (self._follow_nodes(), self._follow_metrics()):
-                group.create_task(follow)
+            group.create_task(
+                _follow(
+                    nodes,
+                    changed=cluster.node_changed,
+                    deleted=lambda key, _node: cluster.node_deleted(key.name),
+                    keep=cluster.keep_nodes,
+                )
+            )
+            group.create_task(
+                _follow(
+                    reports,
+                    changed=cluster.metric_changed,
+                    deleted=lambda key, _metric: cluster.metric_deleted(key.name),
+                    keep=cluster.keep_metrics,
+                )
+            )
             if self.shown is not None:
-                group.create_task(self._follow_pods(self.shown))
+                bound = listed(
+                    resources.PODS,
+                    field_selector=RUNNING_SOMEWHERE,
+                    decode=pods.Pod,
+                    remember=lambda key: pod_info.pod_digest(*key),
+                    state=watches["pods"],
+                )
+                group.create_task(
+                    _follow(
+                        bound,
+                        changed=self.shown,
+                        deleted=lambda key, pod: cluster.pod_deleted(*key, pod.metadata.uid if pod else None),
+                        keep=cluster.keep_pods,
+                    )
+                )
 
-    async def _follow_nodes(self) -> None:
-        nodes = self._listed(resources.NODES, decode=pods.Node, remember=lambda key: key.name, state=self.watches.nodes)
-        await _follow(
-            nodes,
-            changed=self.cluster.node_changed,
-            deleted=lambda key, _node: self.cluster.node_deleted(key.name),
-            keep=self.cluster.keep_nodes,
-        )
 
-    async def _follow_metrics(self) -> None:
-        metrics = self._listed(
-            resources.NODE_METRICS,
-            decode=NodeMetric,
-            remember=lambda key: key.name,
-            state=self.watches.node_metrics,
-        )
-        await _follow(
-            metrics,
-            changed=self.cluster.metric_changed,
-            deleted=lambda key, _metric: self.cluster.metric_deleted(key.name),
-            keep=self.cluster.keep_metrics,
-        )
-
-    async def _follow_pods(self, shown: Callable[[pods.Pod], None]) -> None:
-        bound = self._listed(
-            resources.PODS,
-            field_selector=RUNNING_SOMEWHERE,
-            decode=pods.Pod,
-            remember=lambda key: pod_info.pod_digest(*key),
-            state=self.watches.pods,
-        )
-        await _follow(
-            bound,
-            changed=shown,
-            deleted=lambda key, pod: self.cluster.pod_deleted(*key, pod.metadata.uid if pod else None),
-            keep=self.cluster.keep_pods,
-        )
-
-    @property
-    def _listed(self) -> Callable[..., AsyncGenerator[watching.Event[Any], None]]:
-        return functools.partial(watching.list_then_watch, self.api, page_size=PAGE_SIZE)
+def _name(key: watching.Key) -> str:
+    return key.name
 
 
 async def _follow(

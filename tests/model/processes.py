@@ -15,6 +15,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from apiserver_client import watching
 from koordlet import agent as agent_program
 from koordlet import node_observer
 from koordlet.cluster.pods import PodTable
@@ -155,7 +156,7 @@ class GuardProcess(Process):
 
     def start(self) -> None:
         extender, clock = self.parts.extender, self.host.wall
-        watches = informer.new_watches()
+        watches = {name: watching.WatchState() for name in ("nodes", "pods", "node_metrics")}
         shown = lambda pod: extender.shown(pod, clock())  # noqa: E731
         self._start(informer.Informer(self.client.session(), self.parts.cluster, watches, shown).run())
 

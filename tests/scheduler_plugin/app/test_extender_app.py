@@ -149,6 +149,7 @@ async def test_lists_serves_and_stops(server, tmp_path):
         assert "LoadAwareScheduling" in configuration
         assert "&id" not in configuration
         text = await get(http_port, "/metrics")
+        assert "refused_pods" not in text, "an extender wakes none"
     for line in (
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="filter"} 1.0',
         'koord_scheduler_plugin_requests_total{outcome="ok",verb="preempt"} 0.0',

@@ -15,10 +15,14 @@ from tests.scheduler_plugin.app.test_extender_app import NODE_METRICS, NODES, PO
 EXPIRED = apiserver.status(410, "Expired")
 
 
+def new_watches():
+    return {name: watching.WatchState() for name in ("nodes", "pods", "node_metrics")}
+
+
 @contextlib.asynccontextmanager
 async def following(server, parts):
     async with server.session() as api:
-        watches = informer.new_watches()
+        watches = new_watches()
 
         def shown(pod):
             parts.cluster.pod_changed(pod, time.time())
@@ -85,13 +89,14 @@ KEYS = [watching.Key("default", f"p{index}") for index in range(40)]
 
 
 def test_a_watch_is_named_with_its_error_until_its_first_list_is_complete():
-    watches = informer.new_watches()
-    assert watches.unsynced() == ["nodes", "pods", "node_metrics"]
-    watches.nodes.synced = True
-    watches.pods.last_error = errors.Unreachable("GET /api/v1/pods: refused")
-    assert watches.unsynced() == ["pods (GET /api/v1/pods: refused)", "node_metrics"]
-    watches.pods.synced = watches.node_metrics.synced = True
-    assert watches.unsynced() == []
+    watches = new_watches()
+    assert informer.unsynced(watches) == ["nodes", "pods", "node_metrics"]
+    watches["nodes"].synced = True
+    watches["pods"].last_error = errors.Unreachable("GET /api/v1/pods: refused")
+    assert informer.unsynced(watches) == ["pods (GET /api/v1/pods: refused)", "node_metrics"]
+    assert informer.unsynced(watches, ["pods"]) == ["node_metrics"]
+    watches["pods"].synced = watches["node_metrics"].synced = True
+    assert informer.unsynced(watches) == []
 
 
 class Applied:
