@@ -141,9 +141,8 @@ def _outcome(scenario: Scenario, config: str, loaded: PluginConfiguration | None
     if loaded is None:
         return Replay(scenario, seed=seed).run(_progress(config))
     parts = assembly.Parts(loaded, record_bytes=0)
-    document = loader.read(config)
-    weights, backoff = kube_scheduler_model.read_weights(document), kube_scheduler_model.read_backoff(document)
-    return Replay(scenario, parts, weights=weights, backoff=backoff, seed=seed).run(_progress(config))
+    weights = kube_scheduler_model.read_weights(loader.read(config))
+    return Replay(scenario, parts, weights=weights, seed=seed).run(_progress(config))
 
 
 def _progress(name: str) -> Callable[[float], None]:

@@ -11,7 +11,7 @@ spread, volumes or images. Sampling is the default: in a large cluster only some
 A pod that no node accepted
 
     waits for     a departure of a pod, where its requests do not fit on a node, and then until its backoff is over:
-                  initial * 2 ** (attempts - 1) seconds after the attempt, bounded
+                  2 ** (attempts - 1) seconds after the attempt, at most 10
     or for        the scheduler plugin, which has it tried at once
     or for        300 s, checked every 30 s
 
@@ -157,22 +157,8 @@ def _balanced(requested: Ints, capacity: Ints) -> Ints:
 
 _LONGEST_SECONDS: Final = 300.0
 _FLUSH_SECONDS: Final = 30.0
-
-
-class QueueBackoff(NamedTuple):
-    """Shortest and longest time between two attempts of a pod. The defaults are those of kube-scheduler."""
-
-    initial_seconds: float = 1.0
-    longest_seconds: float = 10.0
-
-
-def read_backoff(document: Mapping[str, Any]) -> QueueBackoff:
-    """Read the backoff of a KubeSchedulerConfiguration; any other document gets the defaults."""
-    if not kube_scheduler.is_configuration(document):
-        return QueueBackoff()
-    default = QueueBackoff()
-    initial = float(document.get("podInitialBackoffSeconds") or default.initial_seconds)
-    return QueueBackoff(initial, max(float(document.get("podMaxBackoffSeconds") or default.longest_seconds), initial))
+_FIRST_BACKOFF_SECONDS: Final = 1.0
+_LONGEST_BACKOFF_SECONDS: Final = 10.0
 
 
 class Due(NamedTuple):
@@ -192,13 +178,12 @@ class _WaitingPod(NamedTuple):
 class SchedulingQueue:
     """Pods that wait for an event, by their index. Every pod that is due leaves the queue."""
 
-    def __init__(self, backoff: QueueBackoff = QueueBackoff()) -> None:  # noqa: B008  # immutable
-        self._backoff = backoff
+    def __init__(self) -> None:
         self._waiting: dict[int, _WaitingPod] = {}
 
     def refused(self, pod: int, attempt: int, at: float, *, lacks_room: bool) -> float:
         """Add a pod after its attempt number `attempt` (1, 2 ...); return when it is tried without any event."""
-        pause = min(self._backoff.initial_seconds * 2.0 ** min(attempt - 1, 32), self._backoff.longest_seconds)
+        pause = min(_FIRST_BACKOFF_SECONDS * 2.0 ** min(attempt - 1, 32), _LONGEST_BACKOFF_SECONDS)
         flush_at = math.ceil((at + _LONGEST_SECONDS) / _FLUSH_SECONDS) * _FLUSH_SECONDS
         self._waiting[pod] = _WaitingPod(at + pause, flush_at, lacks_room)
         return flush_at

@@ -22,18 +22,20 @@ import numpy as np
 import yaml
 
 from api_types import names
-from api_types.kubernetes import pods, quantities, times
+from api_types.kubernetes import pods, quantities
 from apiserver_client import objects, resources, session
 from scheduler_plugin.simulation.scenario import BEGINNING, Scenario, SimulatedNode, SimulatedPod
-from scheduler_plugin.state import node_report, pod_info
+from scheduler_plugin.state import node_report, pod_info, vectors
 from scheduler_plugin.state.estimator import EstimatorArgs
 from scheduler_plugin.state.node_columns import Floats
+from scheduler_plugin.state.node_report import NodeReport
 
 T = TypeVar("T")
 ANNOTATION: Final = names.ANNOTATION_SIMULATION
 """Pod annotation in JSON: cpu and memory (its usage), afterSeconds (time of its arrival), lifetimeSeconds."""
 
 _RENEWALS_MISSED: Final = 3
+_RESOURCES: Final = (names.CPU, names.MEMORY)
 _REQUESTED: Final = {
     names.CPU: (names.CPU, names.MID_CPU, names.BATCH_CPU),
     names.MEMORY: (names.MEMORY, names.MID_MEMORY, names.BATCH_MEMORY),
@@ -81,11 +83,14 @@ class _Hints(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=
 
 def to_scenario(recording: Recording, play: Play) -> Scenario:
     """Convert a recording to a scenario. Raises BadRecording."""
-    reports = {_report_decoded(metric).metadata.name: metric for metric in recording.metrics or ()}
-    reported = dict(_reported_usage(reports.values()))
+    metrics = {_name(document): document for document in recording.metrics or ()}
+    reports = {name: _report(document) for name, document in metrics.items()}
+    reported = {
+        key: np.array(usage[:2], dtype=np.float64) for report in reports.values() for key, usage in report.pods.items()
+    }
     simulated = list(_pods(recording.pods, play, reported))
-    moments = [times.epoch_seconds_or_none(_member(report, "status", "updateTime")) for report in reports.values()]
-    began_at = max((moment for moment in moments if moment is not None), default=BEGINNING)
+    moments = [report.update_time for report in reports.values() if report.update_time is not None]
+    began_at = max(moments, default=BEGINNING)
     known_usage: dict[str, Floats] = {}
     for pod in (_named(_decoded(document, pods.Pod)) for document in recording.pods):
         if name := pod.spec.node_name:
@@ -94,16 +99,17 @@ def to_scenario(recording: Recording, play: Play) -> Scenario:
     nodes = []
     for document in recording.nodes:
         node = _decoded(document, pods.Node)
-        report = reports.get(node.metadata.name)
-        usage = known_usage.get(node.metadata.name, np.zeros(2))
-        whole = _amounts(_member(report, "status", "nodeMetric", "nodeUsage", "resources"))
-        other = np.zeros(2) if whole is None else np.maximum(whole - usage, 0)
+        name = node.metadata.name
+        report = reports.get(name)
+        whole = (report and report.node_usage) or (0, 0)
+        other = np.maximum(np.array(whole) - known_usage.get(name, np.zeros(2)), 0)
+        is_alive = report is not None and _is_alive(report, began_at)
         nodes.append(
             SimulatedNode(
                 node,
                 other_usage=(float(other[0]), float(other[1])),
-                recorded=None if play.everything and report is not None and _is_alive(report, began_at) else report,
-                agent_reports=recording.metrics is None or (report is not None and _is_alive(report, began_at)),
+                recorded=None if play.everything and is_alive else metrics.get(name),
+                agent_reports=recording.metrics is None or is_alive,
             )
         )
     if not nodes:
@@ -137,10 +143,10 @@ def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[
 def _usage(pod: pods.Pod, hints: _Hints, play: Play, reported: Mapping[str, Floats]) -> Floats:
     key = pod_info.pod_key(pod.metadata.namespace, pod.metadata.name)
     if hints.cpu is not None or hints.memory is not None:
-        amounts = _amounts({names.CPU: hints.cpu or 0, names.MEMORY: hints.memory or 0})
+        amounts = vectors.amounts({names.CPU: hints.cpu or 0, names.MEMORY: hints.memory or 0}, _RESOURCES)
         if amounts is None:
             raise BadRecording(f"pod {key}: annotation {ANNOTATION}: cpu or memory is not a quantity")
-        return amounts[:, np.newaxis]
+        return np.array(amounts, dtype=np.float64)[:, np.newaxis]
     if key in play.usage:
         return play.usage[key]
     if key in reported:
@@ -166,20 +172,9 @@ def _hints(pod: pods.Pod) -> _Hints:
         raise BadRecording(f"pod {name}: annotation {ANNOTATION} is {text!r}: {error}") from error
 
 
-def _reported_usage(reports: Any) -> Iterator[tuple[str, Floats]]:
-    for report in reports:
-        for item in _member(report, "status", "podsMetric") or ():
-            amounts = _amounts(_member(item, "podUsage", "resources"))
-            if amounts is not None:
-                yield pod_info.pod_key(item.get("namespace", ""), item.get("name", "")), amounts
-
-
-def _is_alive(report: Mapping[str, Any], now: float) -> bool:
+def _is_alive(report: NodeReport, now: float) -> bool:
     """Return whether the agent was still renewing its report at the time of the recording."""
-    interval = _member(report, "spec", "metricCollectPolicy", "reportIntervalSeconds")
-    seconds = interval if isinstance(interval, int) else node_report.DEFAULT_REPORT_INTERVAL_SECONDS
-    updated_at = times.epoch_seconds_or_none(_member(report, "status", "updateTime"))
-    return updated_at is not None and now - updated_at < _RENEWALS_MISSED * seconds
+    return report.update_time is not None and now - report.update_time < _RENEWALS_MISSED * report.interval_seconds
 
 
 def _named(pod: pods.Pod) -> pods.Pod:
@@ -193,32 +188,21 @@ def _decoded(document: Mapping[str, Any], kind: type[T]) -> T:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        name = _member(document, "metadata", "name")
-        raise BadRecording(f"{kind.__name__} {name}: {error}") from error
+        raise BadRecording(f"{kind.__name__} {_name(document)}: {error}") from error
 
 
-def _report_decoded(document: Mapping[str, Any]) -> node_report.NodeMetric:
-    """Decode a report from its JSON, as the product does."""
+def _report(document: Mapping[str, Any]) -> NodeReport:
+    """Read a report from its JSON, as the product does."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(document), type=node_report.NodeMetric)
+        metric = msgspec.json.decode(msgspec.json.encode(document), type=node_report.NodeMetric)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise BadRecording(f"NodeMetric {_member(document, 'metadata', 'name')}: {error}") from error
+        raise BadRecording(f"NodeMetric {_name(document)}: {error}") from error
+    return node_report.read(metric, _RESOURCES)
 
 
-def _amounts(resources: Any) -> Floats | None:
-    if not isinstance(resources, dict):
-        return None
-    try:
-        amounts = [quantities.resource_units(name, resources.get(name, 0)) for name in (names.CPU, names.MEMORY)]
-    except quantities.InvalidQuantity:
-        return None
-    return np.array(amounts, dtype=np.float64) if min(amounts) >= 0 else None
-
-
-def _member(value: Any, *path: str) -> Any:
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+def _name(document: Mapping[str, Any]) -> Any:
+    metadata = document.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None
 
 
 _MOST_SECONDS: Final = 366 * 86400

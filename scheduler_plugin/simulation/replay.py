@@ -26,7 +26,6 @@ from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider
 from scheduler_plugin.load_watcher.providers.node_metric import NodeMetricProvider
 from scheduler_plugin.load_watcher.records import DURATIONS_SECONDS, Data, Snapshot, Windows
-from scheduler_plugin.simulation import kube_scheduler_model
 from scheduler_plugin.simulation.kube_scheduler_model import Due, KubeSchedulerModel, SchedulingQueue, Weights
 from scheduler_plugin.simulation.outcome import PodPlacement, ReplayOutcome
 from scheduler_plugin.simulation.scenario import NodeAgents, Scenario, SimulatedPod
@@ -67,7 +66,6 @@ class Replay:
         parts: Parts | None = None,
         *,
         weights: Weights = Weights(),  # noqa: B008  # immutable
-        backoff: kube_scheduler_model.QueueBackoff = kube_scheduler_model.QueueBackoff(),  # noqa: B008  # immutable
         seed: int = 1,
     ) -> None:
         """Prepare a run; `seed` decides between nodes of equal score. Raises quantities.InvalidQuantity."""
@@ -83,7 +81,7 @@ class Replay:
         self._tries: collections.Counter[int] = collections.Counter()
         self._placements: dict[int, PodPlacement] = {}
         self._rejections: collections.Counter[str] = collections.Counter()
-        self._queue = SchedulingQueue(backoff)
+        self._queue = SchedulingQueue()
         self._events: list[_Event] = []
         self._wakes_at: float | None = None
         self._lacks_room = False

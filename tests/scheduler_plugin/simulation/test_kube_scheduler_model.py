@@ -8,10 +8,8 @@ from scheduler_plugin.simulation.kube_scheduler_model import (
     CannotModel,
     Due,
     KubeSchedulerModel,
-    QueueBackoff,
     SchedulingQueue,
     Weights,
-    read_backoff,
 )
 from tests.scheduler_plugin import factories
 
@@ -95,9 +93,9 @@ def test_a_departure_wakes_the_pods_that_lack_room_and_the_plugin_wakes_any():
     assert not queue.remove(2)
 
 
-@pytest.mark.parametrize(("attempt", "seconds"), [(1, 2), (2, 4), (3, 8), (4, 10), (10_000, 10)])
+@pytest.mark.parametrize(("attempt", "seconds"), [(1, 1), (2, 2), (4, 8), (5, 10), (10_000, 10)])
 def test_a_woken_pod_waits_until_its_backoff_is_over(attempt, seconds):
-    queue = SchedulingQueue(QueueBackoff(2, 10))
+    queue = SchedulingQueue()
     queue.refused(1, attempt, 100.0, lacks_room=True)
     assert list(queue.pod_left(100.5)) == [Due(1, 100.0 + seconds)]
 
@@ -108,17 +106,3 @@ def test_without_an_event_a_pod_is_tried_after_five_minutes():
     assert not queue.flushed(1, 329.0)
     assert queue.flushed(1, 330.0)
     assert not queue.flushed(1, 330.0)
-
-
-@pytest.mark.parametrize(
-    ("document", "wanted"),
-    [
-        ({}, QueueBackoff(1, 10)),
-        ({"podInitialBackoffSeconds": 5}, QueueBackoff(1, 10)),  # a configuration of the plugin, not of kube-scheduler
-        ({"profiles": [], "podInitialBackoffSeconds": 2}, QueueBackoff(2, 10)),
-        ({"profiles": [], "podInitialBackoffSeconds": 20}, QueueBackoff(20, 20)),
-        ({"profiles": [], "podMaxBackoffSeconds": 60}, QueueBackoff(1, 60)),
-    ],
-)
-def test_reads_the_backoff_of_kube_scheduler(document, wanted):
-    assert read_backoff(document) == wanted
