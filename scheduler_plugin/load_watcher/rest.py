@@ -20,73 +20,61 @@ import msgspec
 
 from component_base.http_endpoint import Page, ProbeResult, Route
 from scheduler_plugin.load_watcher import records
-from scheduler_plugin.load_watcher.records import FALLBACKS, Data, NoMetrics, Snapshot, Windows
+from scheduler_plugin.load_watcher.records import FALLBACKS, Data, Metadata, NoMetrics, Snapshot, Windows
+
+
+class KepMetric(msgspec.Struct):
+    """Record of KEP-61: the statistic is in `rollup`, the type in lower case."""
+
+    name: str
+    type: str
+    rollup: str
+    value: float
+
+
+class KepNode(msgspec.Struct):
+    """Node of KEP-61."""
+
+    metrics: list[KepMetric]
+    tags: dict[str, str] = {}
+    metadata: Metadata = Metadata()
+
+
+class KepWindow(msgspec.Struct):
+    """Period of the statistics, in seconds since the epoch."""
+
+    duration: str
+    start: int
+    end: int
+
+
+class KepDocument(msgspec.Struct):
+    """Document of KEP-61, for nodes of any name, any number of metrics and values with decimals."""
+
+    timestamp: int
+    window: KepWindow
+    source: str
+    data: dict[str, KepNode]
 
 
 def encode_kep(snapshot: Snapshot) -> bytes:
-    """Encode as the document of KEP-61: nodes directly under `data`, the statistic in `rollup`, types in lower case.
-
-    Raises ValueError for NaN and infinite values.
-    """
+    """Encode as the document of KEP-61. Raises ValueError for NaN and infinite values."""
     records.require_numbers(snapshot)
-    return msgspec.json.encode(
-        {
-            "timestamp": snapshot.timestamp,
-            "window": snapshot.window,
-            "source": snapshot.source,
-            "data": {
-                name: {
-                    "metrics": [
-                        {
-                            "name": metric.name,
-                            "type": metric.type.lower(),
-                            "rollup": metric.operator,
-                            "value": metric.value,
-                        }
-                        for metric in node.metrics
-                    ],
-                    "tags": node.tags,
-                    "metadata": node.metadata,
-                }
-                for name, node in snapshot.data.nodes.items()
-                if node.metrics
-            },
-        }
-    )
+    nodes = {
+        name: KepNode(
+            [KepMetric(metric.name, metric.type.lower(), metric.operator, metric.value) for metric in node.metrics],
+            node.tags,
+            node.metadata,
+        )
+        for name, node in snapshot.data.nodes.items()
+        if node.metrics
+    }
+    window = KepWindow(snapshot.window.duration, snapshot.window.start, snapshot.window.end)
+    return msgspec.json.encode(KepDocument(snapshot.timestamp, window, snapshot.source, nodes))
 
 
-def _object(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties} | ({"required": required} if required else {})
-
-
-_TEXT: Final = {"type": "string"}
-_SECONDS: Final = {"type": "integer"}
-_METRIC: Final = _object({"name": _TEXT, "type": _TEXT, "rollup": _TEXT, "value": {"type": "number"}})
-_METADATA: Final = _object({"dataCenter": _TEXT, "pool": _TEXT}, "dataCenter", "pool")
-_NODE: Final = _object(
-    {
-        "metrics": {"type": "array", "items": _METRIC},
-        "tags": {"type": "object", "additionalProperties": _TEXT},
-        "metadata": _METADATA,
-    },
-    "tags",
-    "metadata",
-)
-KEP_SCHEMA: Final[dict[str, Any]] = {
-    "$schema": "http://json-schema.org/draft-04/schema#",
-    "title": "Load watcher document of KEP-61",
-    "description": "The schema of the KEP, for nodes of any name, any number of metrics and values with decimals.",
-    **_object(
-        {
-            "timestamp": _SECONDS,
-            "window": _object({"duration": _TEXT, "start": _SECONDS, "end": _SECONDS}),
-            "source": _TEXT,
-            "data": {"type": "object", "additionalProperties": _NODE},
-        }
-    ),
-}
-"""JSON Schema, draft 4. The KEP's own allows names of digits alone, checks two metrics, and wants whole percents."""
+KEP_SCHEMA: Final[dict[str, Any]] = msgspec.json.schema(KepDocument)
+"""The KEP's own allows names of digits alone, checks two metrics, and wants whole percents."""
 KEP_SCHEMA_TEXT: Final = msgspec.json.format(msgspec.json.encode(KEP_SCHEMA), indent=2)
 """The schema as served."""
 
@@ -94,11 +82,11 @@ _NO_METRICS: Final = {"description": "there are no metrics, or none of this node
 
 
 def _document() -> bytes:
-    (schema,), components = msgspec.json.schema_components([Snapshot], ref_template="#/components/schemas/{name}")
-    components["KepDocument"] = {key: value for key, value in KEP_SCHEMA.items() if key != "$schema"}
-    either = {"anyOf": [schema, {"$ref": "#/components/schemas/KepDocument"}]}
+    either, components = msgspec.json.schema_components(
+        [Snapshot, KepDocument], ref_template="#/components/schemas/{name}"
+    )
     metrics = {
-        "200": {"description": "the newest metrics", "content": {"application/json": {"schema": either}}},
+        "200": {"description": "the newest metrics", "content": {"application/json": {"schema": {"anyOf": either}}}},
         "400": {"description": "a parameter has a value that is not among those listed; the body names it"},
         "404": _NO_METRICS,
     }
