@@ -104,9 +104,7 @@ func (c *Client) serve(ctx context.Context) error {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if unix, is := conn.(*net.UnixConn); is {
-		_ = unix.SetWriteBuffer(socketBuffer) // smaller: fewer pods are ahead of a question
-	}
+	_ = conn.(*net.UnixConn).SetWriteBuffer(socketBuffer) // smaller: fewer pods are ahead of a question
 	c.begin(conn)
 	ended := make(chan struct{})
 	defer close(ended)

@@ -46,9 +46,7 @@ func appendFrame(to []byte, k kind, number uint32, payload []byte) []byte {
 }
 
 func appendText(to []byte, text string) []byte {
-	if len(text) > 0xFFFF {
-		text = text[:0xFFFF]
-	}
+	text = text[:min(len(text), 0xFFFF)]
 	to = binary.LittleEndian.AppendUint16(to, uint16(len(text)))
 	return append(to, text...)
 }
