@@ -12,13 +12,11 @@ import numpy as np
 from prometheus_client.registry import Collector
 
 from scheduler_plugin.config.loader import PluginConfiguration
-from scheduler_plugin.decisions import recorder
 from scheduler_plugin.decisions.metrics import DecisionCollector, DecisionCounts, MidQuotaCollector, NodeCollector
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.verbs import Extender
 from scheduler_plugin.framework.interface import Filter, Plugin, SchedulingCycle, Scorer, WeightedScorer
 from scheduler_plugin.kube_scheduler.answers import Answers
-from scheduler_plugin.kube_scheduler.node_table import NodeTable
 from scheduler_plugin.kube_scheduler.refused_pods import RefusedPods
 from scheduler_plugin.load_watcher import records
 from scheduler_plugin.load_watcher.providers import provider_spec
@@ -61,13 +59,10 @@ class Parts:
         self.measured = [plugin for plugin in plugins.values() if isinstance(plugin, MeasuredPlugin)]
         """Plugins that read the load watcher's measurements."""
         self.resources = self.estimator_args.resources
-        self.node_columns = recorder.RecordedColumns()
         self._expiration_seconds = float(load_aware_args.node_metric_expiration_seconds or math.inf)
         self._load_aware = next((plugin for plugin in plugins.values() if isinstance(plugin, LoadAware)), None)
-        self.records = DecisionRecords(self.node_columns, dict(sorted(plugins.items())), record_bytes)
-        # Names before plugins: a plugin that fails on a node must not leave the row of its name empty.
-        self._node_table = NodeTable()
-        self.vectors = NodeColumns([self.node_columns, self._node_table, *plugins.values()])
+        self.vectors = NodeColumns(list(plugins.values()))
+        self.records = DecisionRecords(self.vectors, dict(sorted(plugins.items())), record_bytes)
         self.cluster = Cluster(
             self.estimator_args,
             self.vectors,
@@ -89,7 +84,6 @@ class Parts:
         return Answers(
             self.cluster,
             self.cycle,
-            self._node_table,
             self.estimator_args,
             self.records,
             refused=self.refused,
@@ -101,7 +95,7 @@ class Parts:
         """Decide whether expired nodes pass, and return the cause; `silent_seconds` is of the NodeMetrics' watch."""
         rows = np.fromiter(self.vectors.rows.values(), dtype=np.intp, count=len(self.vectors.rows))
         updated_at = np.full(len(self.vectors.changed_at), np.nan)
-        updated_at[rows] = self.node_columns.updated_at[rows]  # NaN without a report, which never expires
+        updated_at[rows] = self.vectors.updated_at[rows]  # NaN without a report, which never expires
         state = self.cluster.pools.blindness(
             silent_seconds, ~np.isnan(updated_at), updated_at + self._expiration_seconds <= now
         )
@@ -114,7 +108,7 @@ class Parts:
         return (
             DecisionCollector(reasons, self.counts, self.records, self.waits),
             MidQuotaCollector(self.vectors.mid_quotas),
-            NodeCollector(self.node_columns, self.vectors, self._load_aware, time.time),
+            NodeCollector(self.vectors, self._load_aware, time.time),
         )
 
 

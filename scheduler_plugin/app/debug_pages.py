@@ -56,7 +56,7 @@ class DebugPages:
     def node(self, query: Mapping[str, str]) -> Page:
         """Show the state of one node; without a name, the time of each node's report."""
         if not query["path"]:
-            return http_endpoint.json_page(decision_metrics.report_ages(self._parts.node_columns, self._parts.vectors))
+            return http_endpoint.json_page(decision_metrics.report_ages(self._parts.vectors))
         future = asyncio.run_coroutine_threadsafe(self._held(query["path"]), self._loop)
         return http_endpoint.json_page(future.result(_TIMEOUT_SECONDS))
 

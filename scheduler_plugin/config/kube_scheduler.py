@@ -61,7 +61,8 @@ def problems(document: Mapping[str, Any]) -> Iterator[Problem]:
     """Find the values that keep the extender from working."""
     extenders = document.get("extenders")
     if not isinstance(extenders, list) or not extenders:
-        if not any(map(_enables_plugin, _items(document.get("profiles")))):
+        all_plugins = [_member(profile, "plugins") for profile in _items(document.get("profiles"))]
+        if not any(PLUGIN in _names(plugins, "multiPoint", "enabled") for plugins in all_plugins):
             want = f"a list with this extender, or {PLUGIN} in plugins.multiPoint.enabled: otherwise it is never called"
             yield problem(("extenders",), extenders, want, Effect.ADVICE)
         return
@@ -109,10 +110,6 @@ def spreading(document: Any) -> Iterator[Problem]:
 
 def _names(plugins: Any, point: str, key: str) -> set[str]:
     return {str(_member(entry, "name")) for entry in _items(_member(_member(plugins, point), key))}
-
-
-def _enables_plugin(profile: Any) -> bool:
-    return PLUGIN in _names(_member(profile, "plugins"), "multiPoint", "enabled")
 
 
 def _is_this_one(extender: Mapping[str, Any]) -> bool:

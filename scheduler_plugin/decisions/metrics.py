@@ -11,7 +11,7 @@ import numpy as np
 from prometheus_client import metrics_core, registry
 
 from component_base.metric_families import counter, gauge
-from scheduler_plugin.decisions.recorder import DecisionRecords, RecordedColumns
+from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.framework.interface import ReasonCodes
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.state.load_waits import LoadWaits
@@ -29,10 +29,10 @@ AGES_SECONDS: Final = (60, 120, 180, 300, 900, 3600)
 _OLDER, _NONE = "inf", "none"
 
 
-def report_ages(columns: RecordedColumns, vectors: NodeColumns) -> dict[str, float | None]:
+def report_ages(vectors: NodeColumns) -> dict[str, float | None]:
     """Return the time of each node's report, seconds since the epoch, oldest first; None, before all, without one."""
     rows = dict(vectors.rows)
-    times = {name: float(columns.updated_at[row]) for name, row in rows.items()}
+    times = {name: float(vectors.updated_at[row]) for name, row in rows.items()}
     ordered = sorted(times, key=lambda name: (not np.isnan(times[name]), times[name], name))
     return {name: None if np.isnan(times[name]) else times[name] for name in ordered}
 
@@ -130,7 +130,6 @@ class NodeCollector(registry.Collector):
     The nodes by name are on /debug/nodes/.
     """
 
-    columns: RecordedColumns
     vectors: NodeColumns
     load_aware: LoadAware | None
     clock: Callable[[], float]
@@ -138,7 +137,7 @@ class NodeCollector(registry.Collector):
     def collect(self) -> Iterable[metrics_core.Metric]:
         """Yield the current samples."""
         rows = np.fromiter(list(self.vectors.rows.values()), dtype=np.intp)
-        ages = counts_by_age(self.columns.updated_at[rows], self.clock())
+        ages = counts_by_age(self.vectors.updated_at[rows], self.clock())
         text = "Nodes by the age of their newest report; each counts once; none: no report, or a report without a time."
         yield gauge(f"{_PREFIX}nodes", text, ["report_age_at_most_seconds"], ages)
         problems = self.load_aware.problems(rows).items() if self.load_aware else ()

@@ -1,9 +1,9 @@
 """Record the last decisions and their inputs, from which each placement can be explained later.
 
-A call of kube-scheduler only stores references (`filtered`, `scored`). The inputs in the columns are copied as late as
-possible: before the next call, or before any row changes (`RecordedColumns` is the first writer of every row). The
-memory is bounded in bytes. The newest decisions, in half of it, are whole; older ones keep the best nodes and the
-counts, in a tenth of the memory; the oldest is evicted first. Pure.
+A call of kube-scheduler only stores references (`began`, `scored`). The inputs in the columns are copied as late as
+possible: before the next call, or before any row changes. The memory is bounded in bytes. The newest decisions, in half
+of it, are whole; older ones keep the best nodes and the counts, in a tenth of the memory; the oldest is evicted first.
+Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import collections
 import copy
 import enum
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler_plugin.framework.interface import Plugin, PluginInputs, PluginScores, ReasonCodes
-from scheduler_plugin.state.node_columns import Columns, Floats, Ints, NodeEntry, Rows
+from scheduler_plugin.state.node_columns import Floats, Ints, NodeColumns, Rows
 from scheduler_plugin.state.pod_info import PodInfo
 
 DECISIONS_PER_POD: Final = 3
@@ -135,30 +135,10 @@ class RecordedDecision:
         return NodeChoice.BEST if np.count_nonzero(is_best) == 1 else NodeChoice.TIED
 
 
-class RecordedColumns(Columns):
-    """Node name and report time per row, for the records and for the metric of stale nodes.
-
-    Must be the first RowWriter: its `write` calls `about_to_change`, which seals the pending decision before any column
-    changes.
-    """
-
-    def __init__(self) -> None:
-        self.about_to_change: Callable[[], None] = lambda: None
-        self.names: npt.NDArray[Any] = np.zeros(0, dtype=object)
-        self.updated_at: Floats = np.zeros(0)
-
-    def write(self, entry: NodeEntry) -> None:
-        """Update one node's row."""
-        self.about_to_change()
-        report = entry.load.report
-        self.names[entry.row] = entry.name
-        self.updated_at[entry.row] = np.nan if report is None or report.update_time is None else report.update_time
-
-
 class DecisionRecords:
     """Records of the last decisions, limited to `max_bytes`; 0: no records."""
 
-    def __init__(self, columns: RecordedColumns, plugins: Mapping[str, Plugin], max_bytes: int) -> None:
+    def __init__(self, columns: NodeColumns, plugins: Mapping[str, Plugin], max_bytes: int) -> None:
         self._columns = columns
         columns.about_to_change = self.seal
         self._plugins = plugins

@@ -18,7 +18,7 @@ filters as well. Everything is answered for all nodes, also where kube-scheduler
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -29,7 +29,6 @@ from scheduler_plugin.decisions.metrics import DecisionCounts
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.framework.interface import ReasonCodes, SchedulingCycle, combined, without_victims
 from scheduler_plugin.kube_scheduler.frames import Answer, Bytes
-from scheduler_plugin.kube_scheduler.node_table import NodeTable
 from scheduler_plugin.kube_scheduler.refused_pods import RefusedPods
 from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.state import pod_info
@@ -67,7 +66,6 @@ class Answers:
         self,
         cluster: Cluster,
         cycle: SchedulingCycle,
-        table: NodeTable,
         estimator_args: EstimatorArgs,
         records: DecisionRecords,
         *,
@@ -77,7 +75,7 @@ class Answers:
     ) -> None:
         if len(cycle.reasons) > MOST_REASONS:
             raise ValueError(f"{len(cycle.reasons)} reasons to reject a node, want at most {MOST_REASONS}")
-        self.table = table
+        self.nodes = cluster.vectors
         self._cluster = cluster
         self._cycle = cycle
         self._estimator_args = estimator_args
@@ -101,7 +99,7 @@ class Answers:
     def begin(self) -> None:
         """Begin with a new connection: it repeats every pod, and every reservation."""
         self._shown = set()
-        self._cluster.vectors.defer()
+        self.nodes.defer()
         for uid, pending in list(self._pending.items()):
             self._stop_counting(pending)
             del self._pending[uid]
@@ -116,7 +114,7 @@ class Answers:
     def end(self) -> None:
         """End the beginning of a connection, also of one that is lost."""
         self._shown = None
-        self._cluster.vectors.rewrite()
+        self.nodes.rewrite()
 
     def show(self, body: bytes, now: float) -> str:
         """Store a pod; return its UID if it was refused and has to be tried again. Raises msgspec.DecodeError."""
@@ -226,7 +224,7 @@ class Answers:
             return self._ask(pending, self._softened(pending.info), now)
 
     def _ask(self, pending: _PendingPod, pod: PodInfo, now: float) -> Answer:
-        rows = self.table.rows()
+        rows = self.nodes.used_rows()
         count = int(rows[-1]) + 1 if len(rows) else 0
         codes = self._cycle.filter(pod, rows, now)
         texts: Sequence[str] = self._cycle.reasons if codes is None else self._cycle.reason_texts(pod)
@@ -239,31 +237,22 @@ class Answers:
             self._records.scored(pod, passing, by_plugin, scores)
         by_row = None if codes is None else _by_row(rows, codes, count)
         self._last = (pod.uid, by_row)
+        usual = enumerate(zip(texts, self._cycle.reasons, strict=True), start=1)
         return Answer(
-            self.table.generation,
+            self.nodes.generation,
             count,
             by_row,
             _by_row(passing, scores // self._weight, count) if scores.any() else None,
             self._cycle.code_of_unknown(pod),
-            self._resolvable_row(pending),
-            {} if texts is self._cycle.reasons else self._other_texts(texts),
+            # While its victims leave, it must not seem hopeless there: kube-scheduler would evict others elsewhere.
+            self.nodes.rows.get(pending.nominated, -1),
+            {code: text for code, (text, usual_text) in usual if text is not usual_text},
         )
-
-    def _resolvable_row(self, pending: _PendingPod) -> int:
-        """Return the row to which the pod is nominated.
-
-        While its victims leave, it must not seem hopeless there: kube-scheduler would evict others elsewhere at once.
-        """
-        return self._cluster.vectors.rows.get(pending.nominated, -1) if pending.nominated else -1
-
-    def _other_texts(self, texts: Sequence[str]) -> Mapping[int, str]:
-        pairs = enumerate(zip(texts, self._cycle.reasons, strict=True), start=1)
-        return {code: text for code, (text, usual) in pairs if text is not usual}
 
     def check(self, uid: str, row: int, without: Sequence[str], now: float) -> int:
         """Return the code of one row once pods with these UIDs have left it. Raises UnknownPod."""
         with self._uncounted(uid, now) as pending:
-            pod, name, victims = self._softened(pending.info), self.table.name(row), frozenset(without)
+            pod, name, victims = self._softened(pending.info), self.nodes.name(row), frozenset(without)
             if not name:
                 return self._cycle.code_of_unknown(pod)
             freed = without_victims(self._cluster.mid_requests, pod, [(name, victims)])

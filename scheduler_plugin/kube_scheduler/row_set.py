@@ -10,15 +10,14 @@ from scheduler_plugin.state.node_columns import Bools, Rows
 
 
 class RowSet:
-    """Some rows. Rows of -1, which are unknown nodes, only count."""
+    """Some rows."""
 
-    __slots__ = ("_bits", "count")
+    __slots__ = ("_bits",)
 
     def __init__(self, rows: Rows) -> None:
         is_inside = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.bool_)
-        is_inside[rows[rows >= 0]] = True
+        is_inside[rows] = True
         self._bits = np.packbits(is_inside, bitorder="little")
-        self.count = len(rows)
 
     def contains(self, rows: Rows) -> Bools:
         """Return for each of `rows` whether it is inside."""

@@ -134,8 +134,10 @@ class PluginServer:
             profile.connection.close("another kube-scheduler has connected")
         profile.connection, profile.served = connection, hello.profile
         profile.answers.begin()
-        table = profile.answers.table
-        connection.send(frames.welcome(profile.answers.reasons()) + frames.table(table.generation, table.all()))
+        nodes = profile.answers.nodes
+        nodes.renamed()  # the table has all of them
+        table = frames.table(nodes.generation, ((row, name) for name, row in nodes.rows.items()))
+        connection.send(frames.welcome(profile.answers.reasons()) + table)
         log.info("kube-scheduler 1.%s connected, profile %s", hello.minor, hello.profile)
         return profile
 
@@ -195,14 +197,14 @@ class PluginServer:
     def _ask(self, answers: Answers, connection: _Connection, uid: str, number: int, now: float) -> None:
         began = time.perf_counter()
         answer = answers.ask(uid, now)
-        changes = answers.table.changes()
-        table = frames.table(answer.generation, changes) if changes else b""
+        renamed = answers.nodes.renamed()
+        table = frames.table(answer.generation, renamed.items()) if renamed else b""
         connection.send(table + frames.answer(answer, number))
         self._observe("ask", time.perf_counter() - began)
 
     @staticmethod
     def _refuse(answers: Answers, connection: _Connection, uid: str, generation: int, bits: bytes) -> None:
-        if generation == answers.table.generation:
+        if generation == answers.nodes.generation:
             answers.refuse(uid, bits)
         else:  # its rows may be those of other nodes by now
             connection.send(frames.wake([uid]))

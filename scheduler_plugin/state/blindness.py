@@ -20,11 +20,6 @@ _FEWEST_EXPIRED: Final = 2
 """In a pool: many labels belong to one node, whose agent alone may have failed."""
 
 
-def is_silent(silent_seconds: float) -> bool:
-    """Return whether a watch is silent for longer than one that works."""
-    return silent_seconds > SILENT_SECONDS
-
-
 class Blindness(NamedTuple):
     """Where expired reports count as unseen."""
 
@@ -68,7 +63,7 @@ class NodePools:
 
         `silent_seconds` is the age of the last event of the watch of NodeMetrics; the arrays have one entry per row.
         """
-        if silent_seconds is not None and is_silent(silent_seconds):
+        if silent_seconds is not None and silent_seconds > SILENT_SECONDS:
             cause = (
                 f"the watch of NodeMetrics is silent for {silent_seconds:.0f} s, want an event or bookmark at least "
                 f"every {SILENT_SECONDS:.0f} s: check the apiserver, and this ServiceAccount's right to watch "

@@ -1,5 +1,7 @@
 """Assign a row to each node, count its changes, and notify the writers of columns over the rows.
 
+The name of each row, and the time of its node's report, are columns too.
+
 A plugin decides on thousands of nodes in one call, so its inputs are arrays with the row as last axis. Each plugin owns
 its columns (a `RowWriter`) and rewrites one row when that node changes. Reads between two changes see one consistent
 state, because changes and decisions take turns in one event loop.
@@ -88,6 +90,18 @@ class NodeColumns(RowChanges):
         self._deferred: dict[int, NodeEntry] | None = None
         self.rows: dict[str, int] = {}
         """Row of each node whose object is known: the names that kube-scheduler may send."""
+        self.names: npt.NDArray[Any] = np.zeros(0, dtype=object)
+        """Name of the node that has each row, or had it last."""
+        self.generation = 0
+        """Number of nodes that came, went, or got another row."""
+        self._renamed: dict[int, str] = {}
+        """Rows with another node since the last call of `renamed`; an empty name: none."""
+        self._used_rows: tuple[int, Rows] = (0, np.zeros(0, dtype=np.intp))
+        """Result of `used_rows`, and its generation."""
+        self.updated_at: Floats = np.zeros(0)
+        """Time of the newest report; NaN without one."""
+        self.about_to_change: Callable[[], None] = lambda: None
+        """Called before any row changes."""
         self.blindness = ""
         """Cause, where reports expire because this process cannot see them, and not because the agents are silent."""
         self.is_blind: Bools = np.zeros(0, dtype=np.bool_)
@@ -115,11 +129,17 @@ class NodeColumns(RowChanges):
         if self._deferred is not None and entry.node is not None:
             self._deferred[entry.row] = entry
             return
+        self.about_to_change()
         self.changed(entry.row)
-        if entry.node is not None:
+        if entry.node is None:
+            del self.rows[entry.name]
+            self._rename(entry.row, "")
+        elif self.rows.get(entry.name) != entry.row:
             self.rows[entry.name] = entry.row
-        else:
-            self.rows.pop(entry.name, None)
+            self.names[entry.row] = entry.name
+            self._rename(entry.row, entry.name)
+        report = entry.load.report
+        self.updated_at[entry.row] = np.nan if report is None or report.update_time is None else report.update_time
         for writer in self._writers:
             writer.write(entry)
 
@@ -138,6 +158,26 @@ class NodeColumns(RowChanges):
         """Release the row of a node whose entry was deleted."""
         self.rows.pop(entry.name, None)
         self._free.append(entry.row)
+
+    def _rename(self, row: int, name: str) -> None:
+        self._renamed[row] = name
+        self.generation += 1
+
+    def renamed(self) -> dict[int, str]:
+        """Return the rows that have another node since the last call; an empty name: no node has the row any more."""
+        renamed, self._renamed = self._renamed, {}
+        return renamed
+
+    def used_rows(self) -> Rows:
+        """Return the rows of all nodes, ascending."""
+        if self._used_rows[0] != self.generation:
+            self._used_rows = self.generation, np.array(sorted(self.rows.values()), dtype=np.intp)
+        return self._used_rows[1]
+
+    def name(self, row: int) -> str:
+        """Return the node of a row; empty for none."""
+        name = self.names[row] if 0 <= row < len(self.names) else ""
+        return name if self.rows.get(name) == row else ""
 
     def find(self, names: list[str]) -> Rows:
         """Return the row of each name, in their order; -1 for an unknown name."""
@@ -197,17 +237,11 @@ class EquivalenceCache(Generic[PodClass]):
         return cached.results[rows]
 
     def _class_results(self, pod_class: PodClass, rows: int) -> _Cached:
-        cached = self._by_class.get(pod_class)
-        if cached is None:
-            cached = self._by_class[pod_class] = _Cached(np.empty(rows, self._dtype), np.full(rows, -1))
+        cached = self._by_class.pop(pod_class, None)
+        if cached is None or len(cached.results) < rows:  # the rows of a growing cluster double, and rarely
+            cached = _Cached(np.empty(rows, self._dtype), np.full(rows, -1))
             most = min(max(_MOST_BYTES // (self._bytes_a_row * max(rows, 1)), _FEWEST_CLASSES), _MOST_CLASSES)
-            while len(self._by_class) > most:
+            while len(self._by_class) >= most:
                 self._by_class.popitem(last=False)
-        else:
-            self._by_class.move_to_end(pod_class)
-            if len(cached.results) < rows:
-                computed = len(cached.results)
-                cached.results = grown(cached.results, rows)
-                cached.computed_at = grown(cached.computed_at, rows)
-                cached.computed_at[computed:] = -1
+        self._by_class[pod_class] = cached
         return cached

@@ -199,7 +199,7 @@ class AssignedPod(msgspec.Struct, frozen=True, gc=False):
     signature: int
     """Hash of the parts that an update may change (spec and conditions): an equal one means that nothing changed."""
     observed: bool
-    """Whether the watch has shown the pod on its node; until then it is assumed there, from the bind call."""
+    """Whether the pod was shown on its node; until then it is assumed there."""
     demand: PodResources | None = None
     """Declared resources; None if no plugin reads them, or the spec cannot be parsed."""
 

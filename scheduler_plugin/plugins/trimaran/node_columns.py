@@ -66,8 +66,6 @@ class MeasurementColumns(RowChanges):
         super().__init__()
         self._measurements = measurements
         self._evaluated_at = 0.0
-        self._capacities: dict[int, tuple[pods.Node | None, tuple[int, int]]] = {}
-        """Row -> node object and its capacity, which is parsed again only when the object changes."""
         self._written: dict[int, tuple[NodeEntry, pods.Node | None, NodeUtilization | None, int]] = {}
         """Row -> inputs of its columns."""
         self.capacity: Floats = np.zeros((2, 0))
@@ -98,7 +96,8 @@ class MeasurementColumns(RowChanges):
             return False
         self._written[row] = state
         self.changed(row)
-        self.capacity[:, row] = self._capacity(entry)
+        if written is None or written[1] is not entry.node:
+            self.capacity[:, row] = _capacity(entry.node)
         self.allocatable[:, row] = [entry.allocatable.get(name, 0) for name in RESOURCES]
         self._write_measurement(row, state[2])
         placed = entry.load.pods.values()
@@ -174,12 +173,6 @@ class MeasurementColumns(RowChanges):
         if name not in self.providers:
             self.providers.append(name)
         return self.providers.index(name)
-
-    def _capacity(self, entry: NodeEntry) -> tuple[int, int]:
-        cached = self._capacities.get(entry.row)
-        if cached is None or cached[0] is not entry.node:
-            cached = self._capacities[entry.row] = (entry.node, _capacity(entry.node))
-        return cached[1]
 
 
 def amount_column(amounts: PodAmounts) -> Floats:

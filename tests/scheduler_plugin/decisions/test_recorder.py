@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from scheduler_plugin.decisions import explanation
-from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, DecisionRecords, NodeChoice, RecordedColumns
+from scheduler_plugin.decisions.recorder import DECISIONS_PER_POD, DecisionRecords, NodeChoice
 from scheduler_plugin.framework.interface import PluginScores
+from scheduler_plugin.state.node_columns import NodeColumns
 from scheduler_plugin.state.pod_info import PodInfo
 from tests.scheduler_plugin import factories
 from tests.scheduler_plugin.factories import NOW, pod_document, request
@@ -30,7 +31,7 @@ def a_decision(records, *, name="p", uid="u", scores=None, codes=None, count=3):
 
 
 def records(max_bytes=2**20, count=3):
-    columns = RecordedColumns()
+    columns = NodeColumns([])
     columns.grow(count)
     columns.names[:] = NODES
     return DecisionRecords(columns, {}, max_bytes)

@@ -45,7 +45,7 @@ class Inside:
         """Return the nodes that pass for a pod."""
         answer = self.answers.ask(f"uid-{name}", NOW)
         codes = np.zeros(answer.rows) if answer.codes is None else answer.codes
-        return {self.answers.table.name(int(row)) for row in np.flatnonzero(codes == 0)}
+        return {self.answers.nodes.name(int(row)) for row in np.flatnonzero(codes == 0)}
 
     def refuse(self, name: str, *nodes: str) -> None:
         bits = np.zeros(8, dtype=np.uint8)
