@@ -38,7 +38,7 @@ const (
 	v = "v default/v"
 )
 
-func begin(t *testing.T, patience time.Duration) *python {
+func begin(t *testing.T, patience time.Duration, pods ...string) *python {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plugin.sock")
 	listener, err := net.Listen("unix", path)
@@ -47,6 +47,9 @@ func begin(t *testing.T, patience time.Duration) *python {
 	}
 	p := &python{t: t, listener: listener, pods: map[string]string{},
 		woken: make(chan []string, 9), turned: make(chan struct{}, 99), errs: make(chan string, 99)}
+	for _, named := range pods {
+		p.pods[named] = "{}"
+	}
 	p.client = New(Options{
 		Path: path, Profile: "koord", Minor: "36", Deadline: 50 * time.Millisecond, Patience: patience,
 		All: func() (uids []string) {
@@ -222,10 +225,7 @@ func TestAPodIsShownAgainWhereItDiffers(t *testing.T) {
 }
 
 func TestANewConnectionGetsAllPodsAndReservations(t *testing.T) {
-	p := begin(t, 0)
-	p.mu.Lock()
-	p.pods[u], p.pods[v] = "{}", "{}"
-	p.mu.Unlock()
+	p := begin(t, 0, u, v)
 	c, shown := p.ready()
 	if len(shown) != 2 {
 		t.Fatalf("%d frames, want two pods", len(shown))
