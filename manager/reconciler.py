@@ -5,9 +5,11 @@ The two have a queue each: a NodeMetric that cannot be written, or is not answer
 
 from __future__ import annotations
 
+import datetime as dt
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from api_types import names
 from api_types.colocation import node_reservation
@@ -21,6 +23,9 @@ from manager.mid_resource.reasons import PROBLEM_CODES, RESERVATION_IGNORED
 from manager.node_metric.controller import NodeMetricController
 from manager.slo_config.controller import ConfigController, ConfigReporter
 from manager.slo_config.strategy import NodeStrategy
+
+REPORT_SECONDS: Final = 30.0
+"""Longest time until a report follows its spec: agents compare each 20 s, and report at least 5 s apart."""
 
 
 @dataclass(eq=False)
@@ -42,11 +47,14 @@ class Reconciler:
         """UID and reported problems of a node."""
         self._settled: dict[str, tuple[object, ...]] = {}
         """State in which the NodeMetric of a node needed no change."""
+        self._awaited: dict[str, dt.datetime] = {}
+        """Since when a report is awaited in which new pods are charged by the history of their workloads."""
 
     async def reconcile(self, name: str) -> float | None:
         """Reconcile the Mid resources of a node; return the seconds until the next time. Raises ApiServerError."""
         node = self.cache.nodes.get(name)
         strategy = self._strategy(node)
+        metric, lent = None, None
         if self.cache.node_metrics_are is Availability.LISTED:
             metric = self.cache.node_metrics.get(name)
             lent = self.node_metrics.lender.lent(node, metric, strategy)
@@ -64,6 +72,11 @@ class Reconciler:
             return None
         if strategy is None or self.config.strategies is None:
             return await self.mid_resources.without_configuration(name)
+        if metric is not None and metric.cold_pods:
+            is_ahead = self.node_metrics.lender.is_ahead(metric, strategy, lent)
+            wait_seconds = self._seconds_to_wait(name, is_awaited=is_ahead)
+            if wait_seconds and not self.mid_resources.needs_withdrawal(node, strategy):
+                return wait_seconds
         seconds = await self.mid_resources.reconcile(name, strategy)
         annotations = node.metadata.annotations or {}
         if strategy.problems or names.ANNOTATION_NODE_RESERVATION in annotations or name in self._reported:
@@ -71,6 +84,17 @@ class Reconciler:
         if len(strategy.matching) > 1:
             await self.config_reporter.report_overlap(self.config.strategies.configuration, name, strategy)
         return seconds
+
+    def _seconds_to_wait(self, name: str, *, is_awaited: bool) -> float:
+        """Return how long the next report may still take. If one is always awaited, the present one counts in turns."""
+        if not is_awaited:
+            self._awaited.pop(name, None)
+            return 0.0
+        now = self.mid_resources.clock()
+        seconds = REPORT_SECONDS - (now - self._awaited.setdefault(name, now)).total_seconds()
+        if seconds <= 0:
+            del self._awaited[name]
+        return max(seconds, 0.0)
 
     async def reconcile_node_metric(self, name: str) -> None:
         """Reconcile the NodeMetric of a node. Raises errors.ApiServerError."""
@@ -116,7 +140,7 @@ class Reconciler:
             self._reported.pop(name, None)
 
     def _forget(self, name: str) -> None:
-        for memory in (self._reported, self._settled):
+        for memory in (self._reported, self._settled, self._awaited):
             memory.pop(name, None)
         self.mid_resources.forget(name)
         self.node_metrics.forget(name)

@@ -57,6 +57,7 @@ class NodeMetricMetadata(mid_report.Metadata, rename="camel", frozen=True, gc=Fa
     """Identity of a NodeMetric, and the clients that wrote it."""
 
     managed_fields: list[ManagedFields] | None = None
+    generation: int = 0
 
 
 class StoredReport(MidReport, rename="camel", frozen=True):
@@ -65,6 +66,7 @@ class StoredReport(MidReport, rename="camel", frozen=True):
     In the store, `prediction` and what is not decoded are absent: `on_report` of the store and `lent` have them.
     """
 
+    observed_generation: int | None = None
     prediction: WirePrediction | None = None
     workloads: Any = None
     workloads_time: str | None = None

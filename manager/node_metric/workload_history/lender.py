@@ -42,18 +42,24 @@ class Lender:
         """Return what the spec of a node is to have; None without a node, a NodeMetric or a strategy."""
         if node is None or metric is None or strategy is None:
             return None
-        predict = strategy.strategy.node_predict_policy
-        if self.workloads is None or self.pools is None or not strategy.enabled:
+        if not metric.cold_pods and not metric.is_young:
             return NOTHING_LENT
-        if predict is None or predict.cold_start == "strict":
+        if self.workloads is None or self.pools is None or not _borrows(strategy):
             return NOTHING_LENT
-        if not self.workloads.is_read:
+        if not self.workloads.is_known:
             return metric.lent
-        with_history = ",".join(sorted(self.workloads.history_of(metric.cold_pods))) if metric.cold_pods else ""
+        with_history = ",".join(sorted(self.workloads.history_of(metric.cold_pods)))
         known = self.pools.priors.get(_pool(node, metric)) if metric.is_young else None
-        if not with_history and known is None:
-            return NOTHING_LENT
         return Lent(with_history, pools.name_of(known) if known else "")
+
+    def is_ahead(self, metric: StoredNodeMetric, strategy: NodeStrategy, lent: Lent | None) -> bool:
+        """Check whether a report charges cold pods their requests of which more is known, or may be in a moment."""
+        if self.workloads is None or lent is None or not _borrows(strategy):
+            return False
+        seen = metric.status.observed_generation if metric.status else None
+        is_followed = seen is None or seen >= metric.metadata.generation
+        is_written = all(pod in metric.lent.pods for pod in lent.pods.split(","))
+        return not self.workloads.is_known or not is_written or (bool(lent.pods) and not is_followed)
 
     def wire(self, node: pods.Node, metric: StoredNodeMetric, lent: Lent) -> Mapping[str, Any]:
         """Return the patch of the spec that makes it have `lent`."""
@@ -65,6 +71,11 @@ class Lender:
             known = self.pools.priors.get(_pool(node, metric)) if lent.prior and self.pools else None
             patch["scorePrior"] = pools.to_wire(known) if known else None
         return patch
+
+
+def _borrows(strategy: NodeStrategy) -> bool:
+    predict = strategy.strategy.node_predict_policy
+    return strategy.enabled and predict is not None and predict.cold_start != "strict"
 
 
 def _pool(node: pods.Node, metric: StoredNodeMetric) -> str:

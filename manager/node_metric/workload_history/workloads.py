@@ -97,16 +97,23 @@ class Workloads:
         self.namespaces: dict[str, Namespace] = {}
         self.is_read = False
         """Whether what an earlier leader stored is here."""
+        self._most_entries = MOST_WORKLOADS_IN_ALL
+        """No fewer than there are; counted where it leaves no room."""
         self._taken: dict[str, int] = {}
         """Time of the newest statement of each node."""
 
     def __len__(self) -> int:
         return sum(len(namespace.packed) for namespace in self.namespaces.values())
 
+    @property
+    def is_known(self) -> bool:
+        """Return whether history and controllers were read as far as they can be."""
+        return self.is_read and self.are_owners_known()
+
     def take(self, node: str, status: StoredReport) -> None:
         """Merge the statement of a report, if it is new. The next report repeats one that comes too early."""
         seconds = times.epoch_seconds_or_none(status.workloads_time)
-        if seconds is None or not self.is_read or not self.are_owners_known():
+        if seconds is None or not self.is_known:
             return
         time, now = int(seconds), self.now_seconds()
         if not self._taken.get(node, 0) < time <= now + CLOCK_TOLERANCE_SECONDS:
@@ -134,8 +141,12 @@ class Workloads:
         if namespace.read_seconds and time <= namespace.read_seconds + CLOCK_TOLERANCE_SECONDS:
             return "counted_before"
         packed = namespace.packed.get(key)
-        if packed is None and len(self) >= MOST_WORKLOADS_IN_ALL:
-            return "too_many"
+        if packed is None:
+            if self._most_entries >= MOST_WORKLOADS_IN_ALL:
+                self._most_entries = len(self)
+            if self._most_entries >= MOST_WORKLOADS_IN_ALL:
+                return "too_many"
+            self._most_entries += 1
         namespace.packed[key] = _pack(history.merge(_unpack(packed) if packed else None, stated, time))
         namespace.is_changed = True
         if len(namespace.packed) > history.MOST_ENTRIES + _SLACK:

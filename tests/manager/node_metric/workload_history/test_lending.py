@@ -13,7 +13,8 @@ from manager import assembly
 from manager.node_metric.workload_history import stored
 from manager.settings import ManagerSettings
 from manager.slo_config.controller import ConfigStep
-from tests.manager.conftest import NAMESPACE, worked_off
+from tests.manager.conftest import NAMESPACE, allocated, worked_off
+from tests.manager.conftest import amounts as resources
 from tests.manager.in_process import posted
 
 GIB = 2**30
@@ -112,6 +113,43 @@ async def test_a_new_pod_of_a_rolled_out_deployment_gets_the_usage_of_its_old_po
     cluster.server.patch("nodemetrics", "n2", {"status": {"coldPods": None}})
     await leader.reconcile("n2")
     assert "workloadHistory" not in leader.spec("n2")
+
+
+async def test_mid_stays_until_a_report_follows_the_history_of_its_new_pods(cluster):
+    leader = await leader_with(cluster)
+    amounts = {"allocated": allocated(prod_cpu="8"), "prodPeakMetric": resources("2", "1k")}
+    cluster.report("n1", **stated(cluster, workload()))
+    cluster.report("n2", **amounts)
+    await leader.reconcile("n1", "n2")
+    before = cluster.mid_of("n2")
+    charged = {**amounts, "prodPeakMetric": resources("8", "16k"), "observedGeneration": 1}
+    cluster.report("n2", coldPods=[cold()], **charged)
+    await leader.reconcile("n2")
+    cluster.server.patch("nodemetrics", "n2", {"metadata": {"generation": 2}})
+    cluster.now += dt.timedelta(seconds=29)
+    cluster.report("n2", coldPods=[cold()], **charged)
+    await leader.reconcile("n2")
+    assert cluster.mid_of("n2") == before
+    cluster.report("n2", coldPods=[cold()], **charged | {"observedGeneration": 2})
+    await leader.reconcile("n2")
+    assert cluster.mid_of("n2") < before
+
+
+async def test_mid_of_a_node_whose_pods_change_all_the_time_follows_in_turns(cluster):
+    leader = await leader_with(cluster)
+    amounts = {"allocated": allocated(prod_cpu="8"), "prodPeakMetric": resources("2", "1k")}
+    cluster.report("n1", **stated(cluster, workload()))
+    cluster.report("n2", **amounts)
+    await leader.reconcile("n1", "n2")
+    before, seen = cluster.mid_of("n2"), []
+    for number in range(6):
+        amounts["prodPeakMetric"] = resources(str(3 + number), "1k")
+        cluster.report("n2", coldPods=[cold(str(number))], **amounts)
+        await leader.reconcile("n2")
+        seen.append(cluster.mid_of("n2"))
+        cluster.now += dt.timedelta(seconds=20)
+    assert seen[:2] == [before, before]
+    assert before > seen[2] == seen[3] == seen[4] > seen[5]
 
 
 async def test_a_spec_is_rewritten_only_when_the_pods_change(cluster):
