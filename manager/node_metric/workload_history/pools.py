@@ -21,19 +21,12 @@ _MOST_CELLS: Final = 1024
 _VERSION: Final = 1
 
 
-class StatedCells(msgspec.Struct, frozen=True, gc=False):
-    """Scores of one resource as on the wire."""
-
-    labels: float = 0.0
-    cells: list[tuple[float, float]] = []
-
-
 class StatedScores(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """`status.scores` of a NodeMetric."""
 
     update_time: str
-    cpu: StatedCells = StatedCells()
-    memory: StatedCells = StatedCells()
+    cpu: Scores = Scores()
+    memory: Scores = Scores()
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -75,7 +68,7 @@ class Pools:
             del nodes[oldest]
         if (known := nodes.get(node)) is None or known[1] != scores:
             try:
-                update_time = msgspec.json.decode(scores, type=StatedScores).update_time
+                update_time = msgspec.json.decode(scores, type=StatedScores, strict=False).update_time
             except msgspec.ValidationError:
                 return
             seconds = times.epoch_seconds_or_none(update_time)
@@ -125,10 +118,10 @@ def name_of(known: Prior) -> str:
 
 
 def _node_scores(time: int, wire: bytes) -> NodeScores:
-    stated = msgspec.json.decode(wire, type=StatedScores)
-    return NodeScores(time, _scores(stated.cpu), _scores(stated.memory))
+    stated = msgspec.json.decode(wire, type=StatedScores, strict=False)
+    return NodeScores(time, _bounded(stated.cpu), _bounded(stated.memory))
 
 
-def _scores(stated: StatedCells) -> Scores:
-    cells = [(int(cell), weight) for cell, weight in stated.cells[:_MOST_CELLS] if cell < _MOST_CELLS]
-    return Scores(stated.labels, cells)
+def _bounded(scores: Scores) -> Scores:
+    cells = [(cell, weight) for cell, weight in scores.cells[:_MOST_CELLS] if cell < _MOST_CELLS]
+    return Scores(scores.labels, cells)
