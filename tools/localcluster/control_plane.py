@@ -170,7 +170,7 @@ def audit_flags(places: Layout) -> dict[str, object]:
     }
 
 
-def kube_controller_manager(places: Layout, binaries: Path) -> Program:
+def kube_controller_manager(places: Layout, binaries: Path, **more_flags: object) -> Program:
     """Return the command of the controller manager.
 
     It allocates no node CIDRs: the one real node's pod network is fixed, and fake nodes would exhaust the range.
@@ -188,6 +188,7 @@ def kube_controller_manager(places: Layout, binaries: Path) -> Program:
         flex_volume_plugin_dir=places.state / "volume-plugins",
         root_ca_file=places.certificates / "ca.crt",
         profiling="false",
+        **more_flags,
     )
 
 

@@ -149,6 +149,11 @@ class ControlPlane(NamedTuple):
         control_plane.start_one(program, self.places)
         return self.process("kube-scheduler")
 
+    def start_controllers(self, *names: str) -> None:
+        """Start kube-controller-manager with these controllers only."""
+        program = control_plane.kube_controller_manager(self.places, self.binaries, controllers=",".join(names))
+        control_plane.start_one(program, self.places)
+
     def scheduler_metrics(self) -> str:
         """Return the text of kube-scheduler's Prometheus page."""
         trust = ssl.create_default_context()
