@@ -86,11 +86,11 @@ def _module(version: str = "") -> Path:
 
 def client(name: str) -> Path:
     """Return the path of kubectl or helm: the newest cached build, else the one on PATH, else built now."""
-    builds = sorted((content_cache.ROOT / "go").glob(f"[!.]*/{name}"), key=lambda path: path.parent.stat().st_mtime)
+    builds = sorted(content_cache.ROOT.glob(f"go*/[!.]*/{name}"), key=lambda path: path.parent.stat().st_mtime)
     if builds:
         return builds[-1]
     found = shutil.which(name)
-    return Path(found) if found else _folder(CLIENTS) / name
+    return Path(found) if found else _folder(CLIENTS, kind="go-clients") / name
 
 
 def runs(release: str) -> bool:
