@@ -128,6 +128,7 @@ class MeasurementFeed:
             await asyncio.to_thread(self.measurements.select, self._windows, self.clock())
             for count, entry in enumerate(list(self.cluster.entries.values()), start=1):
                 if self.cluster.entries.get(entry.name) is entry:
+                    self.cluster.vectors.about_to_change()
                     for plugin in self.plugins:
                         plugin.write(entry)
                 if count % _ROWS_PER_TURN == 0:

@@ -25,6 +25,7 @@ from scheduler_plugin.plugins.trimaran.node_columns import FallbackLevel
 from scheduler_plugin.state.node_report import NodeMetric
 from tests.fakes import metrics_source
 from tests.fakes.metrics_source import Answer
+from tests.scheduler_plugin import factories
 
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 
@@ -88,6 +89,16 @@ def full_disk() -> Iterator[None]:
 
 def sizes_in(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in folder.iterdir()}
+
+
+async def test_a_decision_is_recorded_with_the_measurements_of_its_time() -> None:
+    running = parts()
+    running.cluster.node_changed(node("hot"))
+    running.cluster.metric_changed(report("hot", "3"))
+    running.extender.filter(factories.request(factories.pod_document("web"), ["hot"]), NOW)
+    await measured(running, prometheus_client.CollectorRegistry(), [NOW])
+    (decision,) = running.records.decisions("default/web")
+    assert decision.inputs["TargetLoadPacking"].columns["meanPercent"].tolist() == [[0.0], [0.0]]
 
 
 @pytest.mark.parametrize("fault", ["corrupt", "unwritable", "full disk"])
