@@ -61,6 +61,7 @@ LONG = (
     "test_no_prediction",
     "test_numa_nodes",
     "test_predictor_package",
+    "test_rollout_of_a_workload",
     "test_swap",
 )
 """Cases that take minutes: outages, degrade times, idle clusters, own builds. Only `make e2e-long` runs them.
