@@ -301,6 +301,12 @@ def koord_descheduler() -> Path:
 
 
 @pytest.fixture(scope="session")
+def koord_scheduler() -> Path:
+    """Return Koordinator's koord-scheduler, which takes as long."""
+    return programs.program("koord-scheduler")
+
+
+@pytest.fixture(scope="session")
 def node(cluster: Cluster) -> str:
     """Return the name of the node of the cases: the first real one."""
     return cluster.real_nodes()[0]
