@@ -92,10 +92,6 @@ class StatusError(ApiServerError):
         return ""
 
 
-class BadRequest(StatusError):
-    """400: the request is invalid."""
-
-
 class Unauthorized(StatusError):
     """401: the apiserver does not accept the credentials."""
 
@@ -172,7 +168,6 @@ class ApiStatus(msgspec.Struct, frozen=True):
 
 _BY_REASON: dict[str, type[StatusError]] = {"AlreadyExists": AlreadyExists, "Expired": Gone}
 _BY_STATUS: dict[int, type[StatusError]] = {
-    400: BadRequest,
     401: Unauthorized,
     403: Forbidden,
     409: Conflict,

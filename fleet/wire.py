@@ -9,7 +9,7 @@ import msgspec
 
 from api_types.kubernetes import pods, times
 from api_types.node_metric.evaluation_report import WirePrediction
-from api_types.node_metric.mid_report import WireResources
+from api_types.node_metric.mid_report import WirePodUsage
 from manager.cache import store
 
 
@@ -51,18 +51,10 @@ class WireNodeMetric(store.StoredNodeMetric, frozen=True, gc=False):
     status: WireReport | None = None
 
 
-class PodMetric(msgspec.Struct, rename="camel", frozen=True):
-    """Usage of one pod in a report."""
-
-    name: str = ""
-    namespace: str = ""
-    pod_usage: WireResources = WireResources()
-
-
 class PodReport(WireReport, rename="camel", frozen=True):
     """The status of a NodeMetric with its pods."""
 
-    pods_metric: list[PodMetric] | None = None
+    pods_metric: list[WirePodUsage] | None = None
 
 
 class NodeMetricWithPods(WireNodeMetric, frozen=True, gc=False):

@@ -34,6 +34,14 @@ class WireResources(msgspec.Struct, frozen=True, gc=False):
     resources: pods.QuantityMap | None = None
 
 
+class WirePodUsage(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Usage of one pod in a NodeMetric."""
+
+    name: str = ""
+    namespace: str = ""
+    pod_usage: WireResources = WireResources()
+
+
 class WireMetric(msgspec.Struct, frozen=True):
     """A resource map in its wrapper."""
 

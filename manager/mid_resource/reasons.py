@@ -33,24 +33,42 @@ class Reason(enum.StrEnum):
     NO_CONFIGURATION = "NoConfiguration"
 
 
-TEXTS: Final[Mapping[Reason, str]] = {
-    Reason.CALCULATED: "calculated from the predicted peak of the Prod pods",
-    Reason.CALCULATED_FROM_RECLAIMABLE: "calculated from the reclaimable amount that the agent reports",
-    Reason.CALCULATED_WITHOUT_PREDICTION: (
-        "calculated with nothing reclaimable: there is no prediction, or the last one is older than degradeTimeMinutes"
+class Status(enum.StrEnum):
+    """Status of the condition: whether the newest report decides the published values."""
+
+    CALCULATED = "True"
+    KEPT = "Unknown"
+    WITHDRAWN = mid_status.WITHDRAWN
+
+
+_CONDITIONS: Final[Mapping[Reason, tuple[Status, str]]] = {
+    Reason.CALCULATED: (Status.CALCULATED, "calculated from the predicted peak of the Prod pods"),
+    Reason.CALCULATED_FROM_RECLAIMABLE: (
+        Status.CALCULATED,
+        "calculated from the reclaimable amount that the agent reports",
     ),
-    Reason.STATIC: "a fixed share of the node's capacity (midReclaimMode static)",
-    Reason.AWAITING_FIRST_REPORT: "kept: the agent has not reported on this node yet",
-    Reason.NO_PREDICTION: "kept: the newest report carries no prediction",
-    Reason.REPORT_REFUSED: "kept: the newest report holds an impossible value",
-    Reason.COLOCATION_DISABLED: "withdrawn: colocation is not enabled for this node",
-    Reason.NODE_METRIC_MISSING: "withdrawn: the node has no NodeMetric",
-    Reason.NEVER_REPORTED: "withdrawn: the agent has not reported for degradeTimeMinutes",
-    Reason.SAMPLE_TOO_OLD: "withdrawn: the newest usable sample is older than degradeTimeMinutes",
-    Reason.SHADOW: "withdrawn: midPublish is shadow for this node",
-    Reason.NODE_WITHOUT_RESOURCES: "kept: the node has no cpu or no memory in capacity or allocatable yet",
-    Reason.NO_CONFIGURATION: "kept: no usable configuration exists yet",
+    Reason.CALCULATED_WITHOUT_PREDICTION: (
+        Status.CALCULATED,
+        "calculated with nothing reclaimable: there is no prediction, or the last one is older than degradeTimeMinutes",
+    ),
+    Reason.STATIC: (Status.CALCULATED, "a fixed share of the node's capacity (midReclaimMode static)"),
+    Reason.AWAITING_FIRST_REPORT: (Status.KEPT, "kept: the agent has not reported on this node yet"),
+    Reason.NO_PREDICTION: (Status.KEPT, "kept: the newest report carries no prediction"),
+    Reason.REPORT_REFUSED: (Status.KEPT, "kept: the newest report holds an impossible value"),
+    Reason.COLOCATION_DISABLED: (Status.WITHDRAWN, "withdrawn: colocation is not enabled for this node"),
+    Reason.NODE_METRIC_MISSING: (Status.WITHDRAWN, "withdrawn: the node has no NodeMetric"),
+    Reason.NEVER_REPORTED: (Status.WITHDRAWN, "withdrawn: the agent has not reported for degradeTimeMinutes"),
+    Reason.SAMPLE_TOO_OLD: (Status.WITHDRAWN, "withdrawn: the newest usable sample is older than degradeTimeMinutes"),
+    Reason.SHADOW: (Status.WITHDRAWN, "withdrawn: midPublish is shadow for this node"),
+    Reason.NODE_WITHOUT_RESOURCES: (
+        Status.KEPT,
+        "kept: the node has no cpu or no memory in capacity or allocatable yet",
+    ),
+    Reason.NO_CONFIGURATION: (Status.KEPT, "kept: no usable configuration exists yet"),
 }
+STATUS: Final = {reason: status for reason, (status, _) in _CONDITIONS.items()}
+"""The status of each code."""
+TEXTS: Final = {reason: text for reason, (_, text) in _CONDITIONS.items()}
 """The text of each code."""
 
 
@@ -94,31 +112,4 @@ CLOSED_TEXTS: Final[Mapping[Closed, str]] = {
     Closed.EVICTED: "a Mid pod was evicted: new ones are accepted once there was enough for midEviction.readmitSeconds",
 }
 """The text of each code."""
-
-
-class Status(enum.StrEnum):
-    """Status of the condition: whether the newest report decides the published values."""
-
-    CALCULATED = "True"
-    KEPT = "Unknown"
-    WITHDRAWN = mid_status.WITHDRAWN
-
-
-STATUS: Final[Mapping[Reason, Status]] = {
-    Reason.CALCULATED: Status.CALCULATED,
-    Reason.CALCULATED_FROM_RECLAIMABLE: Status.CALCULATED,
-    Reason.CALCULATED_WITHOUT_PREDICTION: Status.CALCULATED,
-    Reason.STATIC: Status.CALCULATED,
-    Reason.AWAITING_FIRST_REPORT: Status.KEPT,
-    Reason.NO_PREDICTION: Status.KEPT,
-    Reason.REPORT_REFUSED: Status.KEPT,
-    Reason.COLOCATION_DISABLED: Status.WITHDRAWN,
-    Reason.NODE_METRIC_MISSING: Status.WITHDRAWN,
-    Reason.NEVER_REPORTED: Status.WITHDRAWN,
-    Reason.SAMPLE_TOO_OLD: Status.WITHDRAWN,
-    Reason.SHADOW: Status.WITHDRAWN,
-    Reason.NODE_WITHOUT_RESOURCES: Status.KEPT,
-    Reason.NO_CONFIGURATION: Status.KEPT,
-}
-"""The status of each code."""
 PUBLISHING: Final = tuple(reason for reason in Reason if STATUS[reason] is Status.CALCULATED)

@@ -24,7 +24,7 @@ def answer(code, reason, message="", **details):
 @pytest.mark.parametrize(
     ("status", "reason", "expected"),
     [
-        (400, "BadRequest", errors.BadRequest),
+        (400, "BadRequest", errors.StatusError),
         (401, "Unauthorized", errors.Unauthorized),
         (403, "Forbidden", errors.Forbidden),
         (409, "Conflict", errors.Conflict),

@@ -535,7 +535,7 @@ def after(error, failures=0):
         (errors.WatchTimeout(), "go on", "list"),
         (errors.DecodeError(), "go on", "list"),
         (refused(errors.Gone), "list", "list"),
-        (refused(errors.BadRequest), "list", "list"),
+        (refused(errors.Invalid), "list", "list"),
         (refused(errors.UnknownResource), "list", "list"),
         (refused(errors.StatusError), "list", "list"),
     ],

@@ -183,21 +183,13 @@ class ReportPrediction(msgspec.Struct, frozen=True, gc=False):
     since: str | None = None
 
 
-class ReportPodUsage(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """Usage of one pod."""
-
-    name: str = ""
-    namespace: str = ""
-    pod_usage: mid_report.WireResources = mid_report.WireResources()
-
-
 class FullStatus(msgspec.Struct, rename="camel", frozen=True):
     """Part of a report."""
 
     update_time: str | None = None
     conditions: list[pods.ObjectCondition] | None = None
     prediction: ReportPrediction | None = None
-    pods_metric: list[ReportPodUsage | None] | None = None
+    pods_metric: list[mid_report.WirePodUsage | None] | None = None
 
 
 class FullReport(msgspec.Struct, frozen=True):

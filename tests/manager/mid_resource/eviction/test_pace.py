@@ -108,7 +108,7 @@ OVERLAP = "This pod has more than one PodDisruptionBudget, which the eviction su
         (answered(errors.Throttled, 429, OTHER, BUDGET), AttemptResult.REFUSED),
         (answered(errors.Throttled, 429, OTHER), AttemptResult.FAILED),
         (answered(errors.Throttled, 429), AttemptResult.FAILED),
-        (answered(errors.BadRequest, 400), AttemptResult.REFUSED),
+        (answered(errors.StatusError, 400), AttemptResult.REFUSED),
         (answered(errors.Invalid, 422), AttemptResult.REFUSED),
         (answered(errors.ServerError, 500, message=OVERLAP), AttemptResult.REFUSED),
         (answered(errors.ServerError, 500, message=OVERLAP, reason="InternalError"), AttemptResult.FAILED),
