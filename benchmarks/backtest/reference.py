@@ -58,6 +58,7 @@ class _Open:
     base: float
     cold: float
     requests: float
+    weight: float
     highest: float = 0.0
 
 
@@ -100,7 +101,7 @@ class Reference:
         if self.open is None:
             warm, charged = self._warm_and_cold()
             base = self._base(warm)
-            self.open = _Open(self.step, warm, base, charged, self.requests[running].sum())
+            self.open = _Open(self.step, warm, base, charged, self.requests[running].sum(), self._share_of_day(warm))
 
     def peak(self, target_share: float, *, is_larger_of_both: bool = True) -> float:
         """Return the peak of now; `is_larger_of_both`: with less than 48 labels not below n-sigma-v2."""
@@ -160,6 +161,10 @@ class Reference:
             each = np.nan_to_num(np.fmax.reduce(day[:, -36:], axis=1)).sum()
         return max((totals.max() + totals[-72:].max() + each + self._sigmas_of(warm, 3).sum()) / 4, LEAST_BASE)
 
+    def _share_of_day(self, warm) -> float:
+        recorded = (self.step - self.first[warm]) * self.step_seconds
+        return np.minimum(recorded / DAY_SECONDS, 1).mean() if len(warm) else 1.0
+
     def _score(self, done: _Open) -> None:
         self.open = None
         still = done.pods[self._running()[done.pods]]
@@ -173,7 +178,7 @@ class Reference:
         else:
             score = (done.highest - done.base) / (done.requests - done.cold)
         grid = GRID[self.resource]
-        self.scores[min(np.searchsorted(grid, score - 1e-12), len(grid) - 1)] += 1
+        self.scores[min(np.searchsorted(grid, score - 1e-12), len(grid) - 1)] += done.weight
         self.labels += 1
 
     def _quantile(self, share: float) -> float:

@@ -19,7 +19,7 @@ from api_types.kubernetes.priority_and_qos import PriorityClass
 from koordlet.metric_cache.series import counted_class
 from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.prediction.usage_models import UsageModels
-from koordlet.samples import Amount, Resource, pod_key
+from koordlet.samples import Amount, Resource, SeriesKey, pod_key
 
 _UNLIMITED: Final = 2**62
 _MOST_DIGITS: Final = 10
@@ -64,6 +64,11 @@ class ChargedPod:
     """Whether the phase is Succeeded or Failed."""
     owner: Owner | None = None
     """None for a pod without a controller, and for a static one."""
+
+    @property
+    def key(self) -> SeriesKey:
+        """Series of its usage."""
+        return pod_key(self.uid)
 
     def request(self, resource: Resource) -> float:
         """Return the native request of one resource in the unit of usage."""
@@ -142,8 +147,8 @@ class PodSizes:
 
     def follow(self, pods: Sequence[ChargedPod], models: UsageModels, cold_start_period_seconds: float) -> None:
         """Note the sizes of all Prod pods that have a model."""
-        modelled = [pod for pod in pods if pod_key(pod.uid) in models]
-        recorded_seconds = models.recorded_seconds([pod_key(pod.uid) for pod in modelled]).tolist()
+        modelled = [pod for pod in pods if pod.key in models]
+        recorded_seconds = models.recorded_seconds([pod.key for pod in modelled]).tolist()
         before, self.by_uid = self.by_uid, {}
         for pod, recorded in zip(modelled, recorded_seconds, strict=True):
             limit = _UNLIMITED if pod.cpu_limit_millis is None else pod.cpu_limit_millis

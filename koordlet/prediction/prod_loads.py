@@ -40,6 +40,8 @@ STALE_SECONDS: Final = 300.0
 SETTLED: Final = SeriesKey(SeriesKind.CLASS, "settled-prod")
 """Series of `ProdLoads.settled_usage`."""
 _DAY_SECONDS: Final = 86_400.0
+_LEAST_SHARE: Final = 0.01
+"""Of a day, that a forecast knows of its pods."""
 LENDING: Final = "history"
 """Value of `coldStart` with which the history of workloads is used."""
 
@@ -97,7 +99,7 @@ class ProdLoads:
         starting: list[tuple[ChargedPod, WorkloadEntry]] = []
         cold: list[ChargedPod] = []
         for pod in rest:
-            entry, key = self.history.get(pod.uid), _pod_key(pod)
+            entry, key = self.history.get(pod.uid), pod.key
             may_borrow = pod.uid not in unmeasured and not self._sizes.exclusive_millis(pod)
             if entry is None or not may_borrow or not entry.lends_to(pod, now_seconds):
                 cold.append(pod)
@@ -115,8 +117,8 @@ class ProdLoads:
         """Return the warm pods, and the others."""
         self._sizes.follow(prod_pods, self._models, self.parameters.cold_start_period_seconds)
         running = [pod for pod in prod_pods if pod.uid not in unmeasured and pod.uid not in self._starts.not_started]
-        modelled = [pod for pod in running if _pod_key(pod) in self._models]
-        keys = [_pod_key(pod) for pod in modelled]
+        modelled = [pod for pod in running if pod.key in self._models]
+        keys = [pod.key for pod in modelled]
         is_measured = np.isfinite(self._models.first_seconds(keys))
         long_enough = is_measured & (self._models.recorded_seconds(keys) >= cold_start_period_seconds)
         warm = [pod for pod, is_warm in zip(modelled, long_enough, strict=True) if is_warm]
@@ -140,9 +142,9 @@ class ProdLoads:
     def by_age(self, pods: Sequence[ChargedPod]) -> list[ChargedPod]:
         """Return the pods that have a controller, those with the shortest record first."""
         owned = [pod for pod in pods if pod.owner is not None]
-        keys = [key for key in map(_pod_key, owned) if key in self._models]
+        keys = [pod.key for pod in owned if pod.key in self._models]
         recorded = dict(zip(keys, self._models.recorded_seconds(keys).tolist(), strict=True))
-        return sorted(owned, key=lambda pod: recorded.get(_pod_key(pod), 0.0))
+        return sorted(owned, key=lambda pod: recorded.get(pod.key, 0.0))
 
     def prod_load(
         self,
@@ -157,21 +159,21 @@ class ProdLoads:
         predicted, newest = divided.predicted, self._models.newest_values
         added = self._sizes.added(predicted, self._models, parameters.cold_start_period_seconds).values()
         charged_beside = sum(amounts.in_cores_or_bytes(resource) for amounts in added)
-        usage_of_cold = newest(resource, [_pod_key(pod) for pod in divided.cold])
+        usage_of_cold = newest(resource, [pod.key for pod in divided.cold])
         warm_limits = allocation.cpu_limits(predicted) if resource is Resource.CPU else math.inf
         if divided.lent:
             warm_limits = np.minimum(warm_limits, self._most(resource, predicted, divided.lent))
         at_start = spared = 0.0
         if divided.starting:
             pods = [pod for pod, _ in divided.starting]
-            used = newest(resource, [_pod_key(pod) for pod in pods])
+            used = newest(resource, [pod.key for pod in pods])
             at_start = workloads.charged_at_start(divided.starting, resource, used)
             spared = allocation.charged_while_cold(pods, resource, used) - at_start
         together = self.current(now_seconds, resource, PROD_AND_UNRESERVED_SYSTEM)
         load = ProdLoad(
             resource=resource,
             warm_pods=self._statistics(resource, predicted, divided.lent),
-            warm_usage=newest(resource, [_pod_key(pod) for pod in predicted]),
+            warm_usage=newest(resource, [pod.key for pod in predicted]),
             warm_limits=warm_limits,
             warm_requests=allocation.requested_by(predicted).in_cores_or_bytes(resource),
             cold_requests=allocation.charged_while_cold(divided.cold, resource, usage_of_cold)
@@ -201,19 +203,22 @@ class ProdLoads:
         """Return the usage that Prod and S would have if all pods were as busy as the warm ones, and the requests.
 
         Starts of pods are not in it, nor pods that end before they are warm, and it does not fall while pods of it are
-        replaced. NaN where less than half of the requests is of warm pods.
+        replaced. NaN where less than half of the requests is of warm pods. Where all are warm, it is the usage of the
+        class.
         """
         requested = UsageSample(*(math.fsum(pod.request(resource) for pod in prod_pods) for resource in RESOURCES))
-        modelled = [pod for pod in prod_pods if _pod_key(pod) in self._models and _pod_key(pod) in samples]
-        recorded_seconds = self._models.recorded_seconds([_pod_key(pod) for pod in modelled])
-        is_warm = recorded_seconds >= self.parameters.cold_start_period_seconds
-        warm = list(itertools.compress(modelled, is_warm))
+        keys = [pod.key for pod in prod_pods if pod.key in self._models]
+        recorded = dict(zip(keys, self._models.recorded_seconds(keys).tolist(), strict=True))
+        cold_seconds = self.parameters.cold_start_period_seconds
+        warm = [pod for pod in prod_pods if pod.key in samples and recorded.get(pod.key, 0.0) >= cold_seconds]
+        if len(warm) == len(prod_pods) and PROD_AND_UNRESERVED_SYSTEM in samples:
+            return samples[PROD_AND_UNRESERVED_SYSTEM], requested
         system, used = samples.get(UNRESERVED_SYSTEM), [math.nan, math.nan]
         for index, resource in enumerate(RESOURCES):
-            measured = [pod for pod in warm if samples[_pod_key(pod)][index] >= 0]  # false for NaN
+            measured = [pod for pod in warm if samples[pod.key][index] >= 0]  # false for NaN
             of_warm = math.fsum(pod.request(resource) for pod in measured)
             if system is not None and measured and of_warm >= requested[index] / 2:
-                total = math.fsum(samples[_pod_key(pod)][index] for pod in measured)
+                total = math.fsum(samples[pod.key][index] for pod in measured)
                 used[index] = total * (requested[index] / of_warm if of_warm else 1.0) + system[index]
         return UsageSample(*used), requested
 
@@ -228,12 +233,12 @@ class ProdLoads:
         return settled if recorded >= min(of_all / 2, _DAY_SECONDS) and settled.mean()[0] >= 0 else together
 
     def _statistics(self, resource: Resource, pods: Sequence[ChargedPod], lent: Lent) -> SeriesStatistics:
-        series = self._models.statistics(resource, [_pod_key(pod) for pod in pods])
+        series = self._models.statistics(resource, [pod.key for pod in pods])
         return LentStatistics.with_least(series, pods, resource, lent) if lent else series
 
     def _most(self, resource: Resource, pods: Sequence[ChargedPod], lent: Lent) -> FloatArray:
         """Return what each pod counts at most for what it is lent: its request or its usage; infinite for warm pods."""
-        used = np.nan_to_num(self._models.newest_values(resource, [_pod_key(pod) for pod in pods]))
+        used = np.nan_to_num(self._models.newest_values(resource, [pod.key for pod in pods]))
         requests = [pod.request(resource) if pod.uid in lent else math.inf for pod in pods]
         most: FloatArray = np.maximum(np.array(requests, float), used)
         return most
@@ -251,7 +256,7 @@ class ProdLoads:
         resource, system = load.resource, load.unreserved_system
         if system is None:
             return None
-        keys = [UNRESERVED_SYSTEM, *map(_pod_key, pods)]
+        keys = [UNRESERVED_SYSTEM, *(pod.key for pod in pods)]
         before = self._lent_before if parameters.cold_start == LENDING else {}
         series = self._statistics(resource, pods, {**before, **lent} if before else lent)
         warm = WarmSeries(
@@ -260,12 +265,20 @@ class ProdLoads:
             np.concatenate([system.stdev(), series.stdev()]),
             float(np.fmin.reduce(self._models.first_seconds(keys))),
             np.concatenate([[math.inf], self._most(resource, pods, lent)]) if lent else math.inf,
+            self._share_of_day(pods, before),
             max((entry.usage[resource].rise for entry in lent.values()), default=0.0),
         )
         requests = (
             load.warm_requests + load.cold_requests - load.added + load.spared + n_sigma.sig(system, parameters.n)
         )
         return self._calibration.calibrated(resource, warm, load.cold_requests, requests, prior=prior)
+
+    def _share_of_day(self, pods: Sequence[ChargedPod], lent: Lent) -> float:
+        """Return how much of a day is known of pods, mean over them: their own record or that of their workloads."""
+        recorded = self._models.recorded_seconds([pod.key for pod in pods])
+        is_lent = np.array([pod.uid in lent for pod in pods], bool)
+        shares = np.where(is_lent, 1.0, np.clip(recorded / _DAY_SECONDS, _LEAST_SHARE, 1.0))
+        return float(shares.mean()) if len(pods) else 1.0
 
     def current(self, now_seconds: float, resource: Resource, key: SeriesKey) -> SeriesStatistics | None:
         """Return the statistics of a series, None unless its newest sample is current."""
@@ -279,7 +292,3 @@ class ProdLoads:
 def in_cores_or_bytes(capacity: WholeAmounts | None, resource: Resource) -> float:
     """Return the capacity in the unit of usage, infinite while it is not known."""
     return math.inf if capacity is None else capacity.in_cores_or_bytes(resource)
-
-
-def _pod_key(pod: ChargedPod) -> SeriesKey:
-    return pod_key(pod.uid)

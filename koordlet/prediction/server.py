@@ -37,7 +37,7 @@ from koordlet.prediction.usage_models import (
 )
 from koordlet.prediction.week import Week
 from koordlet.prediction.workloads import START_SECONDS, NodeWorkloads, WorkloadEntry
-from koordlet.samples import NODE, RESOURCES, SYSTEM, UNRESERVED_SYSTEM, Resource, SeriesKey, UsageSample, pod_key
+from koordlet.samples import NODE, RESOURCES, SYSTEM, UNRESERVED_SYSTEM, Resource, SeriesKey, UsageSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class PredictionServer:
             return
         parameters = self._parameters
         prod_pods = allocation.charged_to_prod(pods)
-        keys = [UNRESERVED_SYSTEM, *map(_pod_key, prod_pods)]
+        keys = [UNRESERVED_SYSTEM, *(pod.key for pod in prod_pods)]
         usage = {resource: self._models.newest_values(resource, keys, of_last_training=True) for resource in RESOURCES}
         unit = {resource: in_cores_or_bytes(capacity, resource) for resource in RESOURCES}
         self.calibration.begin_again([*self.starts.begun_again, *self._past_start])
@@ -341,9 +341,9 @@ class PredictionServer:
     ) -> None:
         """Add the usage of all pods but those that wait for a container; `usage` is of S and of every Prod pod."""
         away = self.starts.waiting | self.starts.not_started
-        places = [index for index, pod in enumerate(prod_pods) if pod.uid not in away and _pod_key(pod) in self._models]
+        places = [index for index, pod in enumerate(prod_pods) if pod.uid not in away and pod.key in self._models]
         pods = [prod_pods[index] for index in places]
-        recorded_seconds = self._models.recorded_seconds([_pod_key(pod) for pod in pods])
+        recorded_seconds = self._models.recorded_seconds([pod.key for pod in pods])
         is_warm = recorded_seconds >= self._parameters.cold_start_period_seconds
         chosen = np.flatnonzero(is_warm | (recorded_seconds < START_SECONDS))
         rows = 1 + np.array(places, np.intp)[chosen]
@@ -354,7 +354,7 @@ class PredictionServer:
             longest_gap_seconds=2 * self._training_interval_seconds,
         )
         if self.workloads.is_due(now_seconds):
-            rises = self.calibration.rises([_pod_key(pod) for pod in pods])
+            rises = self.calibration.rises([pod.key for pod in pods])
             uids = [pod.uid for pod in prod_pods]
             self.workloads.state(now_seconds, uids, {pod.uid: rise for pod, rise in zip(pods, rises, strict=True)})
             self.stated_scores = self.calibration.scores()
@@ -373,7 +373,7 @@ class PredictionServer:
 
     def _running_pods(self, resource: Resource, bound: Sequence[ChargedPod]) -> list[SeriesKey]:
         """Return the pods with a model that run: bound and not terminated, or measured last time and not yet listed."""
-        terminated = {_pod_key(pod): pod.is_terminated for pod in bound}
+        terminated = {pod.key: pod.is_terminated for pod in bound}
         modelled = self._models.pods()
         newest = self._models.last_seconds(modelled) == self._models.trained_seconds
         has_mean = np.isfinite(self._models.statistics(resource, modelled).mean())
@@ -382,7 +382,3 @@ class PredictionServer:
             for key, is_newest, is_known in zip(modelled, newest, has_mean, strict=True)
             if is_known and not terminated.get(key, not is_newest)
         ]
-
-
-def _pod_key(pod: ChargedPod) -> SeriesKey:
-    return pod_key(pod.uid)

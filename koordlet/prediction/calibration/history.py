@@ -177,11 +177,11 @@ class ScoreHistogram:
         """The grid of the scores."""
         return SCALES[self.resource]
 
-    def add(self, score: float, now_seconds: float) -> None:
+    def add(self, score: float, now_seconds: float, weight: float = 1.0) -> None:
         """Count a score in the cell of the smallest grid value that is not below it."""
         passed = max(now_seconds - self.newest_seconds, 0.0) if self.labels else 0.0
         weights = self.weights * 2.0 ** -(passed / self.scale.half_life_seconds)
-        weights[self._cell(score)] += 1.0
+        weights[self._cell(score)] += weight
         self.weights, self.labels, self.newest_seconds = weights, self.labels + 1, now_seconds
 
     def is_reached_by(self, score: float, target_share: float) -> bool:

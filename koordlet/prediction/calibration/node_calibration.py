@@ -35,6 +35,8 @@ class WarmSeries(NamedTuple):
     """Time of the first record of any of them."""
     most: FloatArray | float = math.inf
     """What the statistics of each count at most; infinite for a series that is not borrowed."""
+    share_of_day: float = 1.0
+    """How much of a day is known of them."""
     rise: float = 0.0
     """Largest rise of the workloads of borrowed series."""
 
@@ -168,6 +170,7 @@ class NodeCalibration:
             cold=cold / unit,
             requests=requests / unit,
             most=warm.most / unit,
+            share_of_day=warm.share_of_day,
             rise=warm.rise / unit,
         )
         return Calibrated(resource, calibration, load, unit, prior)

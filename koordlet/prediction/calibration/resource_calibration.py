@@ -62,6 +62,7 @@ class Load:
     """L: the requests of all pods, and the n-sigma peak of unreserved system usage."""
     most: FloatArray | float = math.inf
     """Of each warm series: what its mean and deviation count at most, infinite unless it is borrowed."""
+    share_of_day: float = 1.0
     rise: float = 0.0
     """Least J: the largest rise of the workloads of borrowed pods."""
 
@@ -74,6 +75,8 @@ class Watched:
     base: float
     cold: float
     requests: float
+    weight: float = 1.0
+    """Of its score: the share of a day that its base knows."""
 
 
 @dataclass(eq=False)
@@ -164,7 +167,7 @@ class ResourceCalibration:
         """Begin a forecast of the warm series that run now: what is charged for others is no forecast."""
         if self.seconds is None:
             return
-        self.watched = Watched(self.seconds, self._base(load), load.cold, load.requests)
+        self.watched = Watched(self.seconds, self._base(load), load.cold, load.requests, load.share_of_day)
         self.mask[:] = False
         self.mask[load.warm_rows] = self.here[load.warm_rows]
         self.begin[:] = self.now
@@ -267,7 +270,7 @@ class ResourceCalibration:
         else:
             score = max(self.largest / watched.base, 0.0)
         if not self.is_capped or self.scores.is_reached_by(score, target_share):
-            self.scores.add(score, now_seconds)
+            self.scores.add(score, now_seconds, watched.weight)
 
     def _follow_day(self, now_seconds: float) -> None:
         days = max(math.floor((now_seconds - self.day_seconds) / _DAY_SECONDS), 0)

@@ -17,7 +17,7 @@ from koordlet.prediction.packages.protocol import Load, Series
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Cause, NoPrediction, Peak, ProdLoad
 from koordlet.prediction.usage_models import SeriesStatistics, UsageModels
-from koordlet.samples import RESOURCES, UNRESERVED_SYSTEM, Resource, pod_key
+from koordlet.samples import RESOURCES, UNRESERVED_SYSTEM, Resource
 
 FALLBACK: Final = "n-sigma-v2"
 """Predictor that steps in for one that is switched off."""
@@ -138,7 +138,7 @@ def package_load(
 ) -> Load:
     """Return what a package is given for one resource. There must be models of S and of every warm pod."""
     resource = load.resource
-    keys = [pod_key(pod.uid) for pod in warm_pods]
+    keys = [pod.key for pod in warm_pods]
     system = [UNRESERVED_SYSTEM]
     requests = np.array([pod.request(resource) for pod in warm_pods], float)
     return Load(

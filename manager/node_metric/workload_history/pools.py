@@ -63,7 +63,7 @@ class Pools:
             nodes = self._nodes[pool] = {}
         if node not in nodes and len(nodes) >= prior.MOST_NODES:
             oldest = min(nodes, key=lambda name: nodes[name][0])
-            if self._now_seconds() - nodes[oldest][0] < prior.HALF_LIFE_SECONDS:
+            if self._now_seconds() - nodes[oldest][0] < RENEWAL_SECONDS:
                 return
             del nodes[oldest]
         if (known := nodes.get(node)) is None or known[1] != scores:
@@ -79,7 +79,7 @@ class Pools:
         """Compute the priors that are a day old, and drop what is expired."""
         now = self._now_seconds()
         for pool, nodes in list(self._nodes.items()):
-            for node in [node for node, (time, _) in nodes.items() if now - time > prior.EXPIRY_SECONDS]:
+            for node in [node for node, (time, _) in nodes.items() if now - time > prior.HALF_LIFE_SECONDS]:
                 del nodes[node]
             if not nodes:
                 del self._nodes[pool]

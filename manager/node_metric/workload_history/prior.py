@@ -17,8 +17,8 @@ LEAST_NODES: Final = 5
 MOST_NODES: Final = 100
 """Nodes whose scores a pool keeps: 500 scores suffice, and those of a node take up to 10 KiB."""
 EXPIRY_SECONDS: Final = 3 * 24 * 3600.0
-HALF_LIFE_SECONDS: Final = 24 * 3600.0
-"""Of the scores of a node that states no newer ones."""
+HALF_LIFE_SECONDS: Final = 7 * 24 * 3600.0
+"""Of the scores of a node that states no newer ones, and their expiry: five nodes that live a day have enough."""
 _DIGITS: Final = 4
 
 
@@ -53,7 +53,7 @@ class Prior(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
 def prior(newest: Collection[NodeScores], now_seconds: int) -> Prior | None:
     """Return the sum of the newest scores of each node of a pool; None where they are too few for both resources."""
-    fresh = [scores for scores in newest if now_seconds - scores.time <= EXPIRY_SECONDS]
+    fresh = [scores for scores in newest if now_seconds - scores.time <= HALF_LIFE_SECONDS]
     ages = [max(now_seconds - scores.time, 0) for scores in fresh]
     cpu = _summed(zip((scores.cpu for scores in fresh), ages, strict=True))
     memory = _summed(zip((scores.memory for scores in fresh), ages, strict=True))

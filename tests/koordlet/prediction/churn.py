@@ -114,7 +114,7 @@ class Outcome:
     short: dict
     drops: dict
     prior: Prior | None = None
-    """Scores of the node, as those of five nodes with as many labels as are wanted."""
+    """Scores of the nodes, as those of five with as many labels as are wanted."""
 
 
 def replaced(scenario, now):
@@ -136,7 +136,7 @@ def replaced(scenario, now):
     return () if since == 0 else due.get(scenario, ())
 
 
-def simulate(scenario, *, history=True, days=10, seed=1, prior=None):
+def simulate(scenario, *, history=True, days=7, seed=1, prior=None):
     """Return the outcome of a scenario on one node."""
     rng = np.random.default_rng(seed)
 
@@ -147,13 +147,14 @@ def simulate(scenario, *, history=True, days=10, seed=1, prior=None):
         return server
 
     policies, now = [PredictParameters(predictor=name) for name in NAMES], BEGIN
-    server, manager, stated = fresh(), Manager(), math.nan
+    server, manager, stated, gone_nodes = fresh(), Manager(), math.nan, []
     pods = [Running(d, BEGIN - 1, rng) for d in range(DEPLOYMENTS) for _ in range(REPLICAS)]
     extra, rows, usages = [], [], []
     for step in range(days * DAY // STEP):
         now = BEGIN + step * STEP
         gone = replaced(scenario, now)
         if gone and scenario.startswith("spot"):
+            gone_nodes.append(server)
             server, stated = fresh(), math.nan
         pods = [Running(one.deployment, now, rng) if one.deployment in gone else one for one in pods]
         if scenario == "twice from 12 to 18 h":
@@ -180,8 +181,9 @@ def simulate(scenario, *, history=True, days=10, seed=1, prior=None):
         if step % 7 == 0:  # at every phase of the hours
             found = server.predict_each(now, bound, ALLOCATABLE, policies, CAPACITY)
             rows.append((step, allocation.requested_by(bound), found, list(used)))
-    outcome = offers_and_shortages(rows, usages, (1 if scenario.startswith("spot") else 5) * DAY // STEP)
-    weights = {resource: scores.weights for resource, scores in server.calibration.scores().items()}
+    outcome = offers_and_shortages(rows, usages, (1 if scenario.startswith("spot") else 4) * DAY // STEP)
+    scores = [node.calibration.scores() for node in (*gone_nodes, server)]
+    weights = {resource: sum(of_node[resource].weights for of_node in scores) for resource in RESOURCES}
     outcome.prior = Prior(BEGIN, 5, dict.fromkeys(RESOURCES, 500.0), weights)
     return outcome
 

@@ -18,4 +18,5 @@ class Pod:
     is_admitted: bool = True
     is_terminated: bool = False
     owner: Owner | None = None
+    key = ChargedPod.key
     request = ChargedPod.request

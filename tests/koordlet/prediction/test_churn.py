@@ -6,39 +6,47 @@ import pytest
 
 from tests.koordlet.prediction import churn
 
-SCENARIOS = {
-    "8 h, each": {"calibrated": 0.85, "n-sigma-v2": 0.75},
-    "jobs of 10 min": {"calibrated": 0.85, "n-sigma-v2": 0.75},
-    "4 h": {"calibrated": 0.78, "n-sigma-v2": 0.75},
-}
-"""Scenario -> least share of the offer that is left, by predictor."""
+LEAST = {"calibrated": 0.85, "n-sigma-v2": 0.75}
+"""Share of the offer that is left, by predictor."""
+SCENARIOS = [
+    "week",
+    "day",
+    "day, each",
+    "8 h, each",
+    "4 h, one",
+    "4 h",
+    "moved every 6 h",
+    "jobs of 10 min",
+    "twice from 12 to 18 h",
+]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-
-@functools.cache
-def undisturbed():
-    return churn.simulate("nothing")
+simulate = functools.cache(churn.simulate)
 
 
 def shares(outcome, name):
     """Return the shares of CPU and of memory that are left on offer."""
-    return [left / whole for left, whole in zip(outcome.offer[name], undisturbed().offer[name], strict=True)]
+    return [left / whole for left, whole in zip(outcome.offer[name], simulate("nothing").offer[name], strict=True)]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_most_of_the_offer_is_left_where_pods_are_replaced(scenario):
-    outcome = churn.simulate(scenario)
-    for name, least in SCENARIOS[scenario].items():
+    outcome = simulate(scenario)
+    for name, least in LEAST.items():
         assert min(shares(outcome, name)) >= least, (name, outcome)
     assert outcome.short["n-sigma-v2"] == (0.0, 0.0)
     assert outcome.short["calibrated"][0] <= 1.2
 
 
-def test_the_offer_of_a_node_that_lives_for_six_hours_is_left_to_the_default():
-    assert min(shares(churn.simulate("spot node, 6 h"), "n-sigma-v2")) >= 0.7
+def test_most_of_the_offer_is_left_on_a_node_that_lives_for_six_hours():
+    """It has at most five scores of its own, and those of the nodes before it."""
+    before = simulate("spot node, 6 h", days=3).prior
+    outcome = simulate("spot node, 6 h", days=3, prior=before)
+    for name in LEAST:
+        assert min(shares(outcome, name)) >= 0.7, (name, outcome)
 
 
 def test_without_the_history_the_default_loses_what_cold_pods_request():
-    with_it, without = (churn.simulate("8 h, each", history=history) for history in (True, False))
+    with_it, without = (simulate("8 h, each"), simulate("8 h, each", history=False))
     assert without.offer["n-sigma-v2"][0] < 0.9 * with_it.offer["n-sigma-v2"][0]

@@ -32,8 +32,8 @@ def test_a_prior_needs_500_labels_of_5_nodes(nodes: int, labels: float, is_enoug
 
 def test_a_node_that_is_gone_leaves() -> None:
     there = [_node(200.0, cell=3)] * 5
-    gone = [_node(200.0, cell=4, age_hours=24)] * 5
+    gone = [_node(200.0, cell=4, age_hours=168)] * 5
     weights = [dict(scores.cpu.cells) for scores in [prior.prior([*there, *gone], NOW)] if scores is not None]
     assert [(cells[3], cells[4]) for cells in weights] == [(1000.0, 500.0)]
-    assert prior.prior([_node(age_hours=73)] * 50, NOW) is None
-    assert prior.prior([*there, _node(cell=4, age_hours=73)], NOW) == prior.prior(there, NOW)
+    assert prior.prior([_node(age_hours=169)] * 50, NOW) is None
+    assert prior.prior([*there, _node(cell=4, age_hours=169)], NOW) == prior.prior(there, NOW)
