@@ -90,7 +90,6 @@ async def _run(chosen: KoordletSettings) -> None:
     observer = node_observer.NodeObserver(
         Path(chosen.host_root),
         chosen.max_series,
-        measures_containers=chosen.enable_debug_pages,
         packages=installed.load(chosen.node_name),
     )
     agent = Agent(chosen, observer, registry)

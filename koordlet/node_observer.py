@@ -84,14 +84,13 @@ class NodeObserver:
         host_root: Path,
         max_series: int,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
-        measures_containers: bool = False,
         packages: LoadedPredictors | None = None,
     ) -> None:
-        self.collector = HostCollector(HostRoot.at(host_root), monotonic_ns, measures_containers)
+        self.collector = HostCollector(HostRoot.at(host_root), monotonic_ns)
         rings = {
             collector.name: collector.ring for collector in self.collector.collectors if collector.ring is not None
         }
-        self.cache = MetricStore(CACHE_SECONDS, max_series, rings, measures_containers)
+        self.cache = MetricStore(CACHE_SECONDS, max_series, rings)
         self.server = PredictionServer(_DEFAULT_PARAMETERS, packages=packages)
         self.evaluation = LiveEvaluation()
         self.newest: Mapping[SeriesKey, UsageSample] = {}

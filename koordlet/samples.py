@@ -48,13 +48,12 @@ class SeriesKind(enum.StrEnum):
     CLASS = "class"  # sum over the pods of one priority class
     PROD_AND_UNRESERVED_SYSTEM = "prod-and-unreserved-system"  # prod + S
     POD = "pod"
-    CONTAINER = "container"
     NUMA_NODE = "numa-node"
     NUMA_SYSTEM = "numa-system"  # the system's share of a NUMA node
 
 
 class SeriesKey(NamedTuple):
-    """Identity of a series: a kind, and within it a class, pod UID, container id or NUMA node ('' if unique)."""
+    """Identity of a series: a kind, and within it a class, pod UID or NUMA node ('' if unique)."""
 
     kind: SeriesKind
     identity: Name = ""
@@ -92,10 +91,10 @@ class NoData:
 class Snapshot:
     """Measurements of one tick, all of one instant.
 
-    `pods` and `containers` are keyed by the UID in the cgroup's name and by container id. `system` is None when node or
-    pods could not be measured. The first reading of a pod has no rate, so the pod is in `unmeasured_pods`; `system` is
-    None while any pod is in it, because its usage would count as system usage. A pod that stays unmeasured moves to
-    `pods_in_system`: its usage then does count as system usage, an upper bound, and the rest of the node is measured.
+    `pods` is keyed by the UID in the cgroup's name. `system` is None when node or pods could not be measured. The first
+    reading of a pod has no rate, so the pod is in `unmeasured_pods`; `system` is None while any pod is in it, because
+    its usage would count as system usage. A pod that stays unmeasured moves to `pods_in_system`: its usage then does
+    count as system usage, an upper bound, and the rest of the node is measured.
     """
 
     at_seconds: float
@@ -103,7 +102,6 @@ class Snapshot:
     node: UsageSample | None
     system: UsageSample | None
     pods: Mapping[str, UsageSample] = field(default_factory=dict)
-    containers: Mapping[str, UsageSample] = field(default_factory=dict)
     unmeasured_pods: frozenset[str] = frozenset()
     pods_in_system: frozenset[str] = frozenset()
     """Pods without a sample for so long that their usage is part of `system`."""

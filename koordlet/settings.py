@@ -27,13 +27,13 @@ class KoordletSettings(settings.ProcessSettings):
     checkpoint_interval_seconds: int = pydantic.Field(600, ge=10, le=86400)
     """Time between two checkpoints, in seconds; one more is written on SIGTERM."""
     max_series: int = pydantic.Field(1500, ge=64, le=100_000)
-    """Largest number of cached pods, and of cached containers; samples of more are refused and counted."""
+    """Largest number of cached pods; samples of more are refused and counted."""
     http_address: str = listening.ALL_ADDRESSES
     """Address of /healthz, /readyz and /metrics. :: is every address of IPv6 and IPv4."""
     http_port: int = pydantic.Field(DEFAULT_HTTP_PORT, ge=0, le=65535)
     """Port of /healthz, /readyz and /metrics."""
     enable_debug_pages: bool = False
-    """Serve /debug/samples: every cached raw sample, to verify a prediction by hand. Containers are measured for it."""
+    """Serve /debug/samples: every cached raw sample, to verify a prediction by hand."""
     debug_port: int = pydantic.Field(9318, ge=0, le=65535)
     """Port of the debug pages, on 127.0.0.1 only: use kubectl exec or port-forward."""
     influxdb_url: str = ""

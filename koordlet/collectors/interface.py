@@ -2,7 +2,7 @@
 
 A collector is a class in a module of this package and one line in `snapshot.COLLECTORS`. It has three outputs:
 
-- usage of node, pods and containers, written to the `Tick`, from which later collectors and the snapshot take it;
+- usage of node and pods, written to the `Tick`, from which later collectors and the snapshot take it;
 - series of its own, returned by `collect` and cached in a ring of the collector's own (`ring`);
 - values for /metrics, returned by `measurements` when a scrape reads them, so that a tick does no work for them.
 """
@@ -54,8 +54,6 @@ class Host:
     root: HostRoot
     statistics: CollectStatistics
     monotonic_ns: Callable[[], int]
-    measures_containers: bool = False
-    """Whether usage of containers is wanted; without it, only their paths are known."""
 
 
 @dataclass(slots=True)
@@ -80,7 +78,6 @@ class Tick:
     system: UsageSample | None = None
     """Usage of the node outside of pods; None unless node and all pods were measured."""
     pods: Mapping[str, UsageSample] = field(default_factory=dict)
-    containers: Mapping[str, UsageSample] = field(default_factory=dict)
     unmeasured_pods: frozenset[str] = frozenset()
     pods_in_system: frozenset[str] = frozenset()
     """Pods without a sample for so long that their usage is part of `system`."""

@@ -1,4 +1,4 @@
-"""Usage of pods and containers (CPU and memory), from the files of their cgroups.
+"""Usage of pods (CPU and memory), from the files of their cgroups.
 
 All CPU counters are read first, in one short pass directly after the node's own counter, then all memory files. A pod
 counts once, by its own group, which contains those of its containers. A pod whose usage since the previous tick is
@@ -7,28 +7,23 @@ unknown (new, gone, unreadable) makes the sum over pods unknown: `Tick.are_pods_
 So one pod that cannot be read costs its own measurement, and not that of the node. After as many ticks in a row with
 new or ended pods these count as system usage too: short pods, one after another, leave the sum known.
 
-Decisions depend on pods, so pods are measured every tick, their memory every third tick in turns. No decision depends
-on containers: they are measured only on request, each every `CONTAINER_TICKS` ticks, in turns. Its CPU usage is then
-the mean over those ticks.
+Pods are measured every tick, their memory every third tick in turns. Of containers only the groups are known.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from typing import ClassVar, Self
 
 from koordlet.collectors import rates
 from koordlet.collectors.cgroup import batch as cgroup_batch
 from koordlet.collectors.cgroup.batch import CgroupBatch, CgroupReader
-from koordlet.collectors.cgroup.discovery import CgroupDiscovery, CgroupLayout, DiscoveredGroups, FollowedGroups
+from koordlet.collectors.cgroup.discovery import CgroupDiscovery, DiscoveredGroups, FollowedGroups
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.interface import NO_SERIES, Collector, Host, Tick
 from koordlet.collectors.open_files import DescriptorBudget
 from koordlet.samples import NoData, SeriesKey, UsageSample
-
-CONTAINER_TICKS = 5
-"""Ticks from one measurement of a container to the next."""
 
 POD_MEMORY_TICKS = 3
 """Ticks from one reading of a pod's memory to the next."""
@@ -41,7 +36,7 @@ _DISCOVERY = "pod discovery"
 
 
 class PodUsageCollector(Collector):
-    """Usage of pods and containers from tick to tick, and of the system as the rest of the node."""
+    """Usage of pods from tick to tick, and of the system as the rest of the node."""
 
     name: ClassVar[str] = "pod usage"
 
@@ -51,15 +46,12 @@ class PodUsageCollector(Collector):
         budget: DescriptorBudget,
         statistics: CollectStatistics,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
-        measures_containers: bool = False,
     ) -> None:
         self._discovery = discovery
         self._budget = budget
         self._statistics = statistics
         self._monotonic_ns = monotonic_ns
         self._pods = CgroupBatch(statistics, POD_MEMORY_TICKS)
-        self._containers = tuple(CgroupBatch(statistics) for _ in range(CONTAINER_TICKS if measures_containers else 0))
-        """One batch for each turn."""
         self._followed_groups: FollowedGroups | None = None
         self._followed: tuple[DiscoveredGroups, Mapping[str, int] | None] | None = None
         self._pods_before: frozenset[str] = frozenset()
@@ -67,20 +59,18 @@ class PodUsageCollector(Collector):
         """Pod UID -> ticks in a row without a sample."""
         self._incomplete_ticks = 0
         """Ticks in a row in which some pod had no sample, or had ended."""
-        self._ticks = 0
 
     @classmethod
     def on(cls, host: Host) -> Self:
         """Construct the collector for a host."""
         discovery = CgroupDiscovery(host.root.cgroup_root)
         budget = DescriptorBudget.for_process()
-        return cls(discovery, budget, host.statistics, host.monotonic_ns, host.measures_containers)
+        return cls(discovery, budget, host.statistics, host.monotonic_ns)
 
     def collect(self, tick: Tick) -> Mapping[SeriesKey, UsageSample]:
-        """Add the usage of pods, containers and system to the tick, and the groups found.
+        """Add the usage of pods and system to the tick, and the groups of pods and of the containers that it names.
 
-        Of the containers that the tick names (None: of all) those are measured whose turn it is. The groups of pods
-        that are not in `bound_pods` may be remains of ended pods; None: the bound pods are not known.
+        The groups of pods that are not in `bound_pods` may be remains of ended pods; None: they are not known.
         """
         with self._statistics.timed(_DISCOVERY):
             groups = self._discovery.refresh(self._monotonic_ns() / 1e9)
@@ -91,22 +81,13 @@ class PodUsageCollector(Collector):
                 return NO_SERIES
             self._statistics.failed(_DISCOVERY, len(groups.unmeasurable))
             self._follow(groups, tick.named_containers)
-        self._ticks += 1
-        batches = [self._pods]
-        if self._containers:
-            batches.append(self._containers[self._ticks % CONTAINER_TICKS])
+        pods = self._pods
         with self._statistics.timed(cgroup_batch.CPU):
-            cpu_rates = [batch.cpu_cores(self._monotonic_ns, tick.cpu_count) for batch in batches]
+            cpu_rates = pods.cpu_cores(self._monotonic_ns, tick.cpu_count)
         with self._statistics.timed(cgroup_batch.MEMORY):
-            tick.pods, *containers = [
-                batch.usage(rates, tick.machine_bytes, tick.counts_page_cache, swap_bytes=tick.swap_bytes)
-                for batch, rates in zip(batches, cpu_rates, strict=True)
-            ]
-        if containers:
-            tick.containers = containers[0]
-        for batch in batches:
-            for path in batch.ended:
-                self._discovery.invalidate(path)
+            tick.pods = pods.usage(cpu_rates, tick.machine_bytes, tick.counts_page_cache, swap_bytes=tick.swap_bytes)
+        for path in pods.ended:
+            self._discovery.invalidate(path)
         tick.groups = self._followed_groups
         self._note_completeness(tick, groups)
         if tick.node is not None and tick.are_pods_complete:
@@ -115,12 +96,8 @@ class PodUsageCollector(Collector):
 
     def close(self) -> None:
         """Close every file; a later tick opens them again."""
-        for batch in self._batches():
-            batch.keep_only({})
+        self._pods.keep_only({})
         self._followed = self._followed_groups = None
-
-    def _batches(self) -> Sequence[CgroupBatch]:
-        return self._pods, *self._containers
 
     def _follow(self, groups: DiscoveredGroups, named_containers: Mapping[str, int] | None) -> None:
         """Open and close readers so that they match the groups that were discovered."""
@@ -131,31 +108,13 @@ class PodUsageCollector(Collector):
             if before.layout != groups.layout:
                 self.close()
         self._followed = groups, named_containers
-        containers = {
-            uid: {
-                container: path
-                for container, path in pod.containers.items()
-                if named_containers is None or container in named_containers
-            }
-            for uid, pod in groups.pods.items()
-        }
-        self._followed_groups = FollowedGroups(
-            groups.layout, {uid: (groups.pods[uid].path, *paths.values()) for uid, paths in containers.items()}
-        )
-        self._open(groups.layout, [self._pods], {uid: pod.path for uid, pod in groups.pods.items()})
-        if self._containers:
-            paths_by_id = {name: path for paths in containers.values() for name, path in paths.items()}
-            self._open(groups.layout, self._containers, paths_by_id)
-
-    def _open(self, layout: CgroupLayout, batches: Sequence[CgroupBatch], paths: Mapping[str, str]) -> None:
-        """Close the readers of groups that are gone; open missing readers in the batch with the fewest."""
-        for batch in batches:
-            batch.keep_only(paths)
-        open_groups = {identity for batch in batches for identity in batch.readers}
-        for identity, path in paths.items():
-            if identity not in open_groups:
-                fewest = min(batches, key=lambda batch: len(batch.readers))
-                fewest.readers[identity] = CgroupReader(layout, path, self._budget)
+        paths = {uid: pod.path for uid, pod in groups.pods.items()}
+        followed = {uid: (path, *_named(groups.pods[uid].containers, named_containers)) for uid, path in paths.items()}
+        self._followed_groups = FollowedGroups(groups.layout, followed)
+        self._pods.keep_only(paths)
+        for uid, path in paths.items():
+            if uid not in self._pods.readers:
+                self._pods.readers[uid] = CgroupReader(groups.layout, path, self._budget)
 
     def _note_completeness(self, tick: Tick, groups: DiscoveredGroups) -> None:
         """Add to the tick which pods lack a sample, and whether the others are all that ran."""
@@ -172,7 +131,7 @@ class PodUsageCollector(Collector):
             unknown &= expected  # not the new ones
             complete = not unknown
         self._pods_before = frozenset(self._pods.readers) - lasting
-        self._statistics.groups = sum(len(batch.readers) for batch in self._batches())
+        self._statistics.groups = len(self._pods.readers)
         self._statistics.open_files = self._budget.open_files
         self._statistics.pods_in_system = len(lasting) - len(orphans)
         self._statistics.orphan_groups = len(orphans)
@@ -180,4 +139,9 @@ class PodUsageCollector(Collector):
         tick.are_pods_complete = complete
         tick.no_data += groups.unmeasurable.values()
         tick.no_data += [no_data for uid, no_data in partial.items() if uid not in orphans]
-        tick.no_data += [no_data for batch in self._batches() for no_data in batch.no_data.values()]
+        tick.no_data += self._pods.no_data.values()
+
+
+def _named(containers: Mapping[str, str], names: Container[str] | None) -> list[str]:
+    """Return the groups of the named containers, of all for None."""
+    return [path for container, path in containers.items() if names is None or container in names]

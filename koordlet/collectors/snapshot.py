@@ -41,10 +41,9 @@ class HostCollector:
         self,
         host_root: HostRoot,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
-        measures_containers: bool = False,
     ) -> None:
         self.statistics = CollectStatistics()
-        host = Host(host_root, self.statistics, monotonic_ns, measures_containers)
+        host = Host(host_root, self.statistics, monotonic_ns)
         self.collectors: Sequence[Collector] = tuple(collector.on(host) for collector in COLLECTORS)
         self.host_root = host_root
         self._monotonic_ns = monotonic_ns
@@ -83,7 +82,6 @@ class HostCollector:
             node=tick.node,
             system=tick.system,
             pods=tick.pods,
-            containers=tick.containers,
             unmeasured_pods=tick.unmeasured_pods,
             pods_in_system=tick.pods_in_system,
             series=series,

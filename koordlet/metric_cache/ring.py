@@ -1,7 +1,7 @@
 """The metric cache on which decisions are based: a ring of fixed size in the memory of this process.
 
 One row for each series, one column ("slot") for each append; the newest append overwrites the oldest. A new series
-takes a row, and an ended series returns it to a free list: a pod or container without a sample for five minutes, any
+takes a row, and an ended series returns it to a free list: a pod without a sample for five minutes, any
 other series without a sample in the whole window. The array has its full size from the start, and the kernel provides
 memory when rows are first used: 14 KB per series at 1,800 slots.
 
@@ -26,14 +26,13 @@ from api_types.colocation.controller_config import LONGEST_WINDOW_SECONDS
 from koordlet.metric_cache.aggregation import TimeWindow, WindowSamples, average
 from koordlet.samples import RESOURCES, SeriesKey, SeriesKind, UsageSample
 
-_COUNTED_KINDS = frozenset({SeriesKind.POD, SeriesKind.CONTAINER})
 _UNCOUNTED_SERIES = 32
 """Rows for the dozen series of node, system and classes, so that pods never displace them."""
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 _ENDED_SECONDS = 300.0
-"""Time without a sample after which a pod or container has ended; its cgroup exists while it waits for a restart."""
+"""Time without a sample after which a pod has ended; its cgroup exists while it waits for a restart."""
 
 _EXPIRY_APPENDS = 60
 """Appends between two searches for ended series: rows are not needed back sooner."""
@@ -43,12 +42,12 @@ class RingCache:
     """Metric cache over a ring. Threads may share it.
 
     It holds `window_seconds` at one append every `interval_seconds` (fewer seconds if appends are more frequent, more
-    if less frequent). `max_series` limits the cached pods and containers; samples of more are refused and counted.
+    if less frequent). `max_series` limits the cached pods; samples of more are refused and counted.
     """
 
     def __init__(self, window_seconds: float = 1800.0, interval_seconds: float = 1.0, max_series: int = 1500) -> None:
         self.refused_samples = 0
-        """Samples of pods and containers without a row, since the start."""
+        """Samples of pods without a row, since the start."""
         self._window_seconds = window_seconds
         self._max_series = max_series
         self._slots = math.ceil(window_seconds / interval_seconds)
@@ -143,7 +142,7 @@ class RingCache:
         return values if values.shape[-1] == len(numbers) else values[..., numbers - numbers[0]]
 
     def _take_row(self, key: SeriesKey) -> int:
-        counted = key.kind in _COUNTED_KINDS
+        counted = key.kind is SeriesKind.POD
         if not self._free or (counted and self._counted >= self._max_series):
             return self._no_row
         row = self._rows[key] = self._free.pop()
@@ -157,14 +156,14 @@ class RingCache:
         for key, row in list(self._rows.items()):
             appends_ago = self._appends - self._last_append[row]
             kept_seconds = self._window_seconds
-            if key.kind in _COUNTED_KINDS:
+            if key.kind is SeriesKind.POD:
                 kept_seconds = min(kept_seconds, _ENDED_SECONDS)
             if appends_ago >= self._slots or now_seconds - self._last_seconds[row] >= kept_seconds:
                 self._release(key)
 
     def _release(self, key: SeriesKey) -> None:
         self._free.append(self._rows.pop(key))
-        self._counted -= key.kind in _COUNTED_KINDS
+        self._counted -= key.kind is SeriesKind.POD
 
 
 def _clean(samples: Collection[UsageSample]) -> NDArray[np.float64]:

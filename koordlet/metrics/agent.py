@@ -132,7 +132,7 @@ class AgentCollector(Collector):
         ):
             values = {source: float(getattr(read, attribute)) for source, read in sources.items()}
             yield family(name, text, ["source"], values)
-        yield GaugeMetricFamily("koordlet_tracked_cgroups", "Pods and containers measured.", statistics.groups)
+        yield GaugeMetricFamily("koordlet_tracked_cgroups", "Groups of pods that are measured.", statistics.groups)
         yield GaugeMetricFamily(
             "koordlet_pods_in_system",
             "Pods that cannot be measured: their usage counts as system usage.",

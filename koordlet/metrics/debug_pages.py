@@ -27,7 +27,6 @@ class _Inputs(NamedTuple):
     """Copies of everything on the page, made on the event loop."""
 
     pods: WindowSamples
-    containers: WindowSamples | None
     trained_at_seconds: list[float]
     predicted_at_seconds: list[float]
     forecasts: bytes
@@ -40,7 +39,6 @@ def inputs(reports: ReportBuilder) -> _Inputs:
     until_seconds = observer.newest_at_seconds or 0.0
     return _Inputs(
         observer.cache.cached(until_seconds),
-        None if observer.cache.containers is None else observer.cache.containers.cached(until_seconds),
         list(observer.trained_at_seconds),
         list(reports.predicted_at_seconds),
         msgspec.json.encode({"open": evaluation.forecast, "closed": list(evaluation.closed)}),
@@ -48,21 +46,13 @@ def inputs(reports: ReportBuilder) -> _Inputs:
 
 
 def pieces(of: _Inputs) -> Iterator[bytes]:
-    """Yield the page, one series at a time: times, and for each series and resource one value per time, null for none.
-
-    Containers are measured less often and have a table of their own, which is null where they are not measured.
-    """
+    """Yield the page, one series at a time: times, and for each series and resource one value a time, null for none."""
     yield b"{"
     yield from _table(of.pods)
     yield b',"trainedAtSeconds":%b' % msgspec.json.encode(of.trained_at_seconds)
     yield b',"predictedAtSeconds":%b' % msgspec.json.encode(of.predicted_at_seconds)
     yield b',"forecasts":%b' % of.forecasts
-    if of.containers is None:
-        yield b',"containers":null}\n'
-        return
-    yield b',"containers":{'
-    yield from _table(of.containers)
-    yield b"}}\n"
+    yield b"}\n"
 
 
 def _table(cached: WindowSamples) -> Iterator[bytes]:

@@ -33,7 +33,7 @@ from koordlet.prediction.histogram_bank import MAX_HALF_LIVES_FROM_REFERENCE, Ba
 from koordlet.prediction.packages.guard import MOST_STATE_BYTES
 from koordlet.prediction.usage_models import BUCKETS, ModelsState
 from koordlet.prediction.week import Week
-from koordlet.samples import RESOURCES, Name, Resource, SeriesKind
+from koordlet.samples import RESOURCES, Name, Resource
 
 log = logging.getLogger(__name__)
 
@@ -247,8 +247,8 @@ def problem_of_disk(error: OSError, attempt: str) -> CheckpointProblem:
 
 
 def _require_models(models: ModelsState, saved_seconds: float) -> None:
-    if len(set(models.keys)) < len(models.keys) or any(key.kind is SeriesKind.CONTAINER for key in models.keys):
-        raise ValueError(f"{len(models.keys)} rows, want one of each series, and none of a container")
+    if len(set(models.keys)) < len(models.keys):
+        raise ValueError(f"{len(models.keys)} rows, want one of each series")
     for resource in RESOURCES:
         _require_bank(resource, models.banks[resource], len(models.keys), saved_seconds)
     times = np.stack([models.banks[resource].columns[3:5] for resource in RESOURCES])

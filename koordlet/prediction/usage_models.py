@@ -32,7 +32,6 @@ BUCKETS: Final[Mapping[Resource, ExponentialBuckets]] = {
     Resource.MEMORY: histogram_bank.MEMORY_BYTES,
 }
 _POD: Final = SeriesKind.POD  # resolving a member of an enum costs more than the comparison, 500 times a training
-_CONTAINER: Final = SeriesKind.CONTAINER
 POD_EXPIRY_SECONDS: Final = 1800.0  # as in Koordinator's agent
 # Four times the pods of the largest supported node: a day of CronJobs leaves as many within the expiry time.
 MAX_PODS: Final = 1000
@@ -144,12 +143,12 @@ class UsageModels:
     ) -> TrainingRound:
         """Add one sample to each series; NaN marks a resource without a sample.
 
-        Containers are not modelled and are skipped. A new pod without room gets no model. `boot_seconds` is the time
+        A new pod without room gets no model. `boot_seconds` is the time
         since boot, suspended time included (CLOCK_BOOTTIME); without it the wall clock is trusted not to be set.
         """
         boot_seconds = now_seconds if boot_seconds is None else boot_seconds
         step_seconds = self._follow_clock(now_seconds, boot_seconds)
-        keys = [key for key in samples if key.kind is not _CONTAINER]
+        keys = list(samples)
         values = np.fromiter(chain.from_iterable(samples[key] for key in keys), float).reshape(-1, len(RESOURCES))
         usable = np.isfinite(values) & (values >= 0)
         chosen = usable.any(axis=1)

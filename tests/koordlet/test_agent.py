@@ -134,7 +134,7 @@ def open_below(folder):
 @pytest.mark.parametrize("version", [V1, V2])
 def test_a_closed_collector_has_no_file_open(tmp_path, version):
     host, clock = PlainHost(tmp_path, version), Clock()
-    collector = HostCollector(host.host_root, clock, measures_containers=True)
+    collector = HostCollector(host.host_root, clock)
     for second in range(1, 4):
         clock.advance(1.0)
         host.set_node(100 * second, GIB)

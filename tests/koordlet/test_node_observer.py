@@ -23,7 +23,7 @@ from api_types.node_metric import types as node_metric
 from koordlet.agent import Agent
 from koordlet.cluster import spec_in_force
 from koordlet.cluster.pods import PodTable
-from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS
+from koordlet.collectors.pod_usage import MOST_UNMEASURED_TICKS
 from koordlet.metric_cache.series import PROD
 from koordlet.metrics import debug_pages
 from koordlet.metrics.node import EvaluationCollector
@@ -115,24 +115,6 @@ def test_what_is_swapped_out_of_a_pod_is_used_by_it_and_by_the_node(tmp_path, ve
     used = one.report()
     assert used["usage"]["prod"]["memory"] == str(23 * GIB)
     assert used["nodeMetric"]["nodeUsage"]["resources"]["memory"] == str(24 * GIB)
-
-
-def test_containers_are_not_measured_without_the_debug_pages(tmp_path):
-    node = with_container(tmp_path)
-    node.run(3 * CONTAINER_TICKS)
-    statistics = node.observer.collector.statistics
-    assert (statistics.groups, statistics.open_files) == (1, 2)
-    assert page_of(node)["containers"] is None
-    node.observer.collector.close()
-
-
-def test_containers_are_measured_for_the_debug_pages(tmp_path):
-    node = with_container(tmp_path, measures_containers=True)
-    node.run(3 * CONTAINER_TICKS)
-    assert node.observer.collector.statistics.groups == 2
-    (series,) = page_of(node)["containers"]["series"]
-    assert (series["kind"], series["identity"]) == ("container", CID)
-    node.observer.collector.close()
 
 
 def test_the_pods_are_looked_up_again_only_after_a_change(tmp_path, monkeypatch):

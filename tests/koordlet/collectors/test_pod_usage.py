@@ -1,4 +1,4 @@
-"""Pods and containers from tick to tick, in both versions of cgroups, with and without open descriptors."""
+"""Pods from tick to tick, in both versions of cgroups, with and without open descriptors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from koordlet.collectors.cgroup.discovery import CgroupDiscovery
 from koordlet.collectors.host import CollectStatistics
 from koordlet.collectors.open_files import DescriptorBudget
-from koordlet.collectors.pod_usage import CONTAINER_TICKS, MOST_UNMEASURED_TICKS, POD_MEMORY_TICKS, PodUsageCollector
+from koordlet.collectors.pod_usage import MOST_UNMEASURED_TICKS, POD_MEMORY_TICKS, PodUsageCollector
 from koordlet.samples import UsageSample
 from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import BESTEFFORT, CGROUPFS, MIB, SYSTEMD, V1, V2, PlainHost
@@ -22,7 +22,7 @@ CID, SANDBOX = "c" * 64, "5" * 64
 class Node:
     """A host, a clock and the collector under test; each `tick` is a second after the previous one."""
 
-    def __init__(self, root, version, descriptors, driver=CGROUPFS, measures_containers=True):
+    def __init__(self, root, version, descriptors, driver=CGROUPFS):
         self.host = PlainHost(root, version, driver)
         self.clock = Clock()
         self.budget = DescriptorBudget(descriptors)
@@ -32,18 +32,11 @@ class Node:
             self.budget,
             self.statistics,
             self.clock,
-            measures_containers=measures_containers,
         )
 
     def tick(self, seconds=1.0, **options):
         self.clock.advance(seconds)
         return collected(self.usage, **options)
-
-    def every_turn(self, seconds=1.0, **options):
-        """Tick until each container had its turn; return the usage of the containers."""
-        measured = [self.tick(seconds, **options).containers for _ in range(CONTAINER_TICKS)]
-        assert sum(map(len, measured)) == len({name for one in measured for name in one})
-        return {name: usage for one in measured for name, usage in one.items()}
 
 
 @pytest.fixture(params=[V1, V2])
@@ -67,7 +60,7 @@ def grow(node, cpu_seconds, memory_bytes=100 * MIB):
 
 def test_the_first_reading_of_a_pod_is_no_sample_and_leaves_the_sum_unknown(node):
     first = node.tick()
-    assert (first.pods, first.containers, first.no_data) == ({}, {}, ())
+    assert (first.pods, first.no_data) == ({}, ())
     assert first.unmeasured_pods == {"a"}
     assert not first.are_pods_complete
 
@@ -103,12 +96,6 @@ def test_another_memory_policy_is_followed_in_the_same_tick(node):
     without = node.tick().pods["a"].memory_bytes
     assert node.tick(counts_page_cache=True).pods["a"].memory_bytes > without
     assert node.tick(counts_page_cache=False).pods["a"].memory_bytes == without
-
-
-def test_usage_of_a_container_is_the_rate_since_its_previous_turn(node):
-    assert node.every_turn() == {}
-    node.host.set_group(node.host.container("a", CID), 9.5, 90 * MIB)
-    assert node.every_turn(seconds=2.0) == {CID: UsageSample(0.5 / (2 * CONTAINER_TICKS), 90 * MIB)}
 
 
 def test_a_pod_counts_by_its_own_group_not_by_the_sum_of_its_containers(node):
@@ -283,23 +270,6 @@ def test_a_pod_whose_memory_group_ends_first_is_no_fault(tmp_path, descriptors):
     node.usage.close()
 
 
-def test_only_the_named_containers_are_read(node):
-    node.host.set_group(node.host.container("a", SANDBOX), 1.0, MIB)
-    node.every_turn(named_containers={CID: 0})
-    assert node.every_turn(named_containers={CID: 0}).keys() == {CID}
-    assert node.tick(named_containers={CID: 0}).are_pods_complete
-    assert node.statistics.groups == 2
-
-
-def test_containers_are_read_by_turns_and_pods_every_tick(node):
-    for number in range(2 * CONTAINER_TICKS - 1):
-        node.host.set_group(node.host.container("a", f"{number:064x}"), 1.0, MIB)
-    node.every_turn()
-    measured = [node.tick() for _ in range(CONTAINER_TICKS)]
-    assert [len(one.containers) for one in measured] == [2] * CONTAINER_TICKS
-    assert all(one.pods.keys() == {"a"} for one in measured)
-
-
 def test_a_group_recreated_under_the_same_name_starts_again(tmp_path, version):
     node = Node(tmp_path, version, 0)
     node.host.set_group(node.host.pod("a"), 10.0, MIB)
@@ -333,8 +303,9 @@ def test_descriptors_and_groups_are_counted(tmp_path):
     node = Node(tmp_path, V2, 3)
     node.host.set_group(node.host.pod("a"), 1.0, MIB)
     node.host.set_group(node.host.container("a", CID), 1.0, MIB)
-    node.every_turn()
-    assert node.every_turn().keys() == {CID}
+    node.host.set_group(node.host.pod("b"), 1.0, MIB)
+    for _ in range(POD_MEMORY_TICKS):
+        node.tick()
     assert (node.statistics.groups, node.statistics.open_files) == (2, 3)
     node.usage.close()
 

@@ -29,7 +29,6 @@ def snapshot(**overrides):
         "node": UsageSample(2.5, 215.0),
         "system": UsageSample(0.75, 40.0),
         "pods": PODS,
-        "containers": {"c1": UsageSample(1.0, 100.0)},
     }
     return Snapshot(**(given | overrides))
 

@@ -16,10 +16,8 @@ def window(series, samples):
     return WindowSamples(TimeWindow(samples, samples), keys, np.arange(samples, dtype=np.float64), values)
 
 
-def reports(pods, containers):
-    cache = types.SimpleNamespace(
-        cached=lambda _until: pods, containers=types.SimpleNamespace(cached=lambda _until: containers)
-    )
+def reports(pods):
+    cache = types.SimpleNamespace(cached=lambda _until: pods)
     evaluation = types.SimpleNamespace(forecast=None, closed=())
     observer = types.SimpleNamespace(
         newest_at_seconds=2.0, cache=cache, trained_at_seconds=[1.0], evaluation=evaluation
@@ -30,7 +28,7 @@ def reports(pods, containers):
 def test_the_pieces_are_one_document_in_which_an_absent_sample_is_null():
     pods = window(2, 3)
     pods.values[1, 0, 1] = np.nan
-    document = json.loads(b"".join(debug_pages.pieces(debug_pages.inputs(reports(pods, window(0, 0))))))
+    document = json.loads(b"".join(debug_pages.pieces(debug_pages.inputs(reports(pods)))))
     assert document == {
         "atSeconds": [0.0, 1.0, 2.0],
         "series": [
@@ -40,12 +38,11 @@ def test_the_pieces_are_one_document_in_which_an_absent_sample_is_null():
         "trainedAtSeconds": [1.0],
         "predictedAtSeconds": [2.0],
         "forecasts": {"open": None, "closed": []},
-        "containers": {"atSeconds": [], "series": []},
     }
 
 
 def test_no_piece_holds_more_than_one_series():
-    of_all = debug_pages.inputs(reports(window(100, 1800), window(0, 0)))
+    of_all = debug_pages.inputs(reports(window(100, 1800)))
     sizes = [len(piece) for piece in debug_pages.pieces(of_all)]
     assert sum(sizes) > 2_000_000
     assert max(sizes) < 64 * 1024

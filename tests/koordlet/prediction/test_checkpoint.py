@@ -362,8 +362,6 @@ WRONG = {
         "a cell weight less": bank(cell_weights=CPU.cell_weights[1:]),
         "a series twice": msgspec.structs.replace(
             WHOLE, models=replace(MODELS, keys=MODELS.keys[:1] * len(MODELS.keys))),
-        "a container": msgspec.structs.replace(
-            WHOLE, models=replace(MODELS, keys=(SeriesKey(SeriesKind.CONTAINER, "c"), *MODELS.keys[1:]))),
         "a cell weight NaN": bank(cell_weights=CPU.cell_weights * math.nan),
         "a weight infinite": row(weight=math.inf),
         "a mean NaN": row(mean=math.nan),
