@@ -115,14 +115,21 @@ async def test_a_new_pod_of_a_rolled_out_deployment_gets_the_usage_of_its_old_po
     assert "workloadHistory" not in leader.spec("n2")
 
 
-async def test_mid_stays_until_a_report_follows_the_history_of_its_new_pods(cluster):
+AMOUNTS = {"allocated": allocated(prod_cpu="8"), "prodPeakMetric": resources("2", "1k")}
+
+
+async def leader_that_offers(cluster):
+    """Return a leader that knows a workload, and the Mid that it offers on the other node."""
     leader = await leader_with(cluster)
-    amounts = {"allocated": allocated(prod_cpu="8"), "prodPeakMetric": resources("2", "1k")}
     cluster.report("n1", **stated(cluster, workload()))
-    cluster.report("n2", **amounts)
+    cluster.report("n2", **AMOUNTS)
     await leader.reconcile("n1", "n2")
-    before = cluster.mid_of("n2")
-    charged = {**amounts, "prodPeakMetric": resources("8", "16k"), "observedGeneration": 1}
+    return leader, cluster.mid_of("n2")
+
+
+async def test_mid_stays_until_a_report_follows_the_history_of_its_new_pods(cluster):
+    leader, before = await leader_that_offers(cluster)
+    charged = {**AMOUNTS, "prodPeakMetric": resources("8", "16k"), "observedGeneration": 1}
     cluster.report("n2", coldPods=[cold()], **charged)
     await leader.reconcile("n2")
     cluster.server.patch("nodemetrics", "n2", {"metadata": {"generation": 2}})
@@ -135,16 +142,25 @@ async def test_mid_stays_until_a_report_follows_the_history_of_its_new_pods(clus
     assert cluster.mid_of("n2") < before
 
 
+async def test_mid_stays_for_new_pods_after_others_ended_before_a_report_followed(cluster):
+    leader, before = await leader_that_offers(cluster)
+    charged = {**AMOUNTS, "prodPeakMetric": resources("8", "16k")}
+    cluster.report("n2", coldPods=[cold("first")], **charged)
+    await leader.reconcile("n2")
+    cluster.report("n2", coldPods=[], **AMOUNTS)
+    await leader.reconcile("n2")
+    cluster.now += dt.timedelta(hours=1)
+    cluster.report("n2", coldPods=[cold("second")], **charged)
+    await leader.reconcile("n2")
+    assert cluster.mid_of("n2") == before
+
+
 async def test_mid_of_a_node_whose_pods_change_all_the_time_follows_in_turns(cluster):
-    leader = await leader_with(cluster)
-    amounts = {"allocated": allocated(prod_cpu="8"), "prodPeakMetric": resources("2", "1k")}
-    cluster.report("n1", **stated(cluster, workload()))
-    cluster.report("n2", **amounts)
-    await leader.reconcile("n1", "n2")
-    before, seen = cluster.mid_of("n2"), []
+    leader, before = await leader_that_offers(cluster)
+    seen = []
     for number in range(6):
-        amounts["prodPeakMetric"] = resources(str(3 + number), "1k")
-        cluster.report("n2", coldPods=[cold(str(number))], **amounts)
+        charged = {**AMOUNTS, "prodPeakMetric": resources(str(3 + number), "1k")}
+        cluster.report("n2", coldPods=[cold(str(number))], **charged)
         await leader.reconcile("n2")
         seen.append(cluster.mid_of("n2"))
         cluster.now += dt.timedelta(seconds=20)
