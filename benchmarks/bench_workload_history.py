@@ -52,9 +52,10 @@ def measured(name: str, work: Callable[[], Result], per: int, count: int) -> tup
     result = work()
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    each = (after - before) / per
-    print(f"{name}: {each:.0f} bytes each, {each * count / MIB:.1f} MiB", flush=True)
-    return result, each * count / MIB
+    bytes_of_one = (after - before) / per
+    mib = bytes_of_one * count / MIB
+    print(f"{name}: {bytes_of_one:.0f} bytes each, {mib:.1f} MiB", flush=True)
+    return result, mib
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:

@@ -107,8 +107,9 @@ def _newest(explanation: Explanation | None) -> str:
 
 
 def _facts(node: NodeState) -> list[tuple[str, str]]:
-    pods = f"{node.warm_pods} warm, {node.borrowed_pods} borrowed, {node.cold_pods} cold"
-    pods = shown.UNKNOWN if node.warm_pods is None else pods
+    pods = shown.UNKNOWN
+    if node.warm_pods is not None:
+        pods = f"{node.warm_pods} warm, {node.borrowed_pods} borrowed, {node.cold_pods} cold"
     return [
         ("CPU used", f"{shown.cores(node.used.cpu)} of {shown.cores(node.allocatable.cpu)} cores"),
         ("memory used", f"{shown.gib(node.used.memory)} of {shown.gib(node.allocatable.memory)} GiB"),

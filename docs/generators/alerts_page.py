@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from typing import Any, Final
@@ -51,6 +52,11 @@ def _link(runbook: str) -> str:
     path, _, anchor = runbook.partition("#")
     if not anchor:
         return ""
-    found = re.findall(r"^##+ (.*)$", (CHART.parents[1] / path).read_text(encoding="utf-8"), re.MULTILINE)
-    titles = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-"): title for title in found}
-    return f"[{titles[anchor]}]({posixpath.relpath(path, 'docs/operations')}#{anchor})"
+    return f"[{_titles(path)[anchor]}]({posixpath.relpath(path, 'docs/operations')}#{anchor})"
+
+
+@functools.cache
+def _titles(path: str) -> dict[str, str]:
+    """Return the titles of a page of the repository by their anchors."""
+    titles = re.findall(r"^##+ (.*)$", (CHART.parents[1] / path).read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-"): title for title in titles}

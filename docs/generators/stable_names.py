@@ -55,5 +55,5 @@ def in_the_code() -> Iterator[str]:
 def _fields(kind: str, model: type[pydantic.BaseModel]) -> Iterator[str]:
     schema = model.model_json_schema(by_alias=True)
     yield from (f"{kind} {field}" for field in schema.get("properties", ()))
-    for name, each in schema.get("$defs", {}).items():
-        yield from (f"{kind} {name}.{field}" for field in each.get("properties", ()))
+    for name, definition in schema.get("$defs", {}).items():
+        yield from (f"{kind} {name}.{field}" for field in definition.get("properties", ()))

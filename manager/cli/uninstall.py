@@ -136,7 +136,7 @@ class Cleanup:
             self.api, resource, decode=decoding.Envelope, metadata_only=True, namespace=namespace,
             label_selector=label_selector,
         )  # fmt: skip
-        there = [each.metadata.name for each in listing.items]
+        there = [item.metadata.name for item in listing.items]
         await _each(there, lambda name: objects.delete(self.api, resource, name, namespace=namespace))
         return there
 
