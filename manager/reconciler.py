@@ -72,10 +72,13 @@ class Reconciler:
             return None
         if strategy is None or self.config.strategies is None:
             return await self.mid_resources.without_configuration(name)
-        is_ahead = metric is not None and self.node_metrics.lender.is_ahead(metric, strategy, lent)
-        wait_seconds = self._seconds_to_wait(name, is_awaited=is_ahead)
-        if wait_seconds and not self.mid_resources.needs_withdrawal(node, strategy):
-            return wait_seconds
+        if metric is None or not metric.cold_pods:
+            self._awaited.pop(name, None)
+        else:
+            is_ahead = self.node_metrics.lender.is_ahead(metric, strategy, lent)
+            wait_seconds = self._seconds_to_wait(name, is_awaited=is_ahead)
+            if wait_seconds and not self.mid_resources.needs_withdrawal(node, strategy):
+                return wait_seconds
         seconds = await self.mid_resources.reconcile(name, strategy)
         annotations = node.metadata.annotations or {}
         if strategy.problems or names.ANNOTATION_NODE_RESERVATION in annotations or name in self._reported:

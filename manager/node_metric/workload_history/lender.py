@@ -54,7 +54,7 @@ class Lender:
 
     def is_ahead(self, metric: StoredNodeMetric, strategy: NodeStrategy, lent: Lent | None) -> bool:
         """Check whether a report charges cold pods their requests of which more is known, or may be in a moment."""
-        if self.workloads is None or lent is None or not metric.cold_pods or not _borrows(strategy):
+        if self.workloads is None or lent is None or not _borrows(strategy):
             return False
         seen = metric.status.observed_generation if metric.status else None
         is_followed = seen is None or seen >= metric.metadata.generation
