@@ -251,11 +251,10 @@ CHANGES: Sequence[Change] = (
                     '    COLOCATION_DISABLED = "ColocationDisabled"\n', '    NODE_TOO_NEW = "NodeTooNew"\n', before=True
                 ),
                 Edit(
-                    "    Reason.COLOCATION_DISABLED: ",
-                    '    Reason.NODE_TOO_NEW: "kept: the node is too new",\n',
+                    "    Reason.COLOCATION_DISABLED: (",
+                    '    Reason.NODE_TOO_NEW: (Status.KEPT, "kept: the node is too new"),\n',
                     before=True,
                 ),
-                Edit("    Reason.COLOCATION_DISABLED: Status", "    Reason.NODE_TOO_NEW: Status.KEPT,\n", before=True),
             ],
             "fleet/finding_kinds.py": [
                 Edit(
