@@ -40,11 +40,17 @@ PARAMETERS: Final = (
         required=True,
         type=flags.FILE,
         metavar="FILE...",
-        help="YAML or JSON: Pods, workloads, ClusterColocationProfiles; - is standard input",
+        help="YAML or JSON: objects with pod templates, ClusterColocationProfiles; - is standard input",
     ),
     Option(["-i", "--in-place"], is_flag=True, help="write the result to the files"),
     Option(["--diff"], is_flag=True, help="print the changes only"),
-    Option(["--scheduler"], metavar="NAME", help="scheduler of Mid pods that name none (default: as it is)"),
+    Option(
+        ["--scheduler"],
+        metavar="NAME",
+        default="koord-scheduler",
+        show_default=True,
+        help="scheduler of Mid pods that name none; '' keeps it",
+    ),
     Option(["--mid-class"], multiple=True, metavar="NAME", help="another PriorityClass of Mid pods"),
     Option(
         ["--policy-version"], type=Choice(policy.VERSIONS), default="v1", help="API version of the policy of a profile"
@@ -62,7 +68,7 @@ def run(options: Namespace) -> int:
         files = [_Manifest(name, _read(name)) for name in options.files]
     except (OSError, UnicodeDecodeError) as error:
         return _fail(f"{error}; want readable files in UTF-8", WRONG_USAGE)
-    how = Options(options.scheduler or "", (*template.MID_CLASSES, *options.mid_class), options.policy_version)
+    how = Options(options.scheduler, (*template.MID_CLASSES, *options.mid_class), options.policy_version)
     results, refusals = _converted(files, how)
     for text in refusals:
         _warn(text)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -10,13 +11,8 @@ from api_types import names
 from api_types.mid_pods import policy, profile, template
 from api_types.mid_pods.resources import RulesRefused, mapping, sequence
 
-_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Pod": (),
-    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec", "template")),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-}
-"""Path of the pod or its template, by kind."""
-_JOBS: Final = ("Job", "CronJob")
+_JOB: Final = re.compile(r"Job\.spec|.+\.(jobTemplate\.spec|jobTargetRef|replicatedJobs\.template\.spec)")
+"""Place of the spec of a Job: of its own kind, of a CronJob, of KEDA's ScaledJob, of a JobSet."""
 _NATIVE: Final = (names.CPU, names.MEMORY)
 _DISRUPTION: Final = "DisruptionTarget"
 """Condition of a pod that is evicted."""
@@ -61,26 +57,9 @@ def convert(value: Any, options: Options, around: Iterable[Any] = ()) -> Convert
             return Converted(
                 policy.profile_objects(profile.read(value), options.scheduler_name, options.policy_version)
             )
-        if kind not in _TEMPLATES:
-            text = (
-                f"{name(value)}: names a Mid class and stays as it is: admission limits its pods when they are created"
-            )
-            return Converted([value], advice=[text] if _names_class(value, options.mid_classes) else [])
-        path = _TEMPLATES[kind]
-        before = _at(value, path)
-        if not template.is_mid(before, options.mid_classes):
-            return Converted([value])
-        after = template.limited(before, options.scheduler_name, options.mid_classes)
-        advice = [*template.advice(after), *_effects(_workload(value), around)]
-        converted = _with(value, path, after)
-        if kind in _JOBS and not _survives_evictions(job := _at(value, path[:-1])):
-            if after["spec"].get("restartPolicy") == "Never":
-                converted = _with(converted, path[:-1], _surviving({**job, "template": after}))
-            else:
-                advice.append(
-                    "an eviction counts as a failure, because only pods with the restartPolicy Never may have a "
-                    f"podFailurePolicy: seen {after['spec'].get('restartPolicy')}, want Never"
-                )
+        walk = _Walk(options)
+        converted = walk.converted(value, kind)
+        advice = [*walk.advice, *(_effects(_workload(value), around) if walk.has_mid else ())]
         return Converted([converted], advice=[f"{name(value)}: {text}" for text in advice])
     except RulesRefused as refused:
         return Converted([value], refusals=[f"{name(value)}: {refused}"])
@@ -90,7 +69,7 @@ def name(value: Any) -> str:
     """Return kind, namespace and name of an object, for messages."""
     workload = _workload(value)
     prefix = f"{workload.namespace}/" if workload.namespace else ""
-    return f"{workload.kind} {prefix}{workload.name}"
+    return f"{workload.kind or 'object'} {prefix}{workload.name}"
 
 
 def flat(values: Iterable[Any]) -> Iterator[Any]:
@@ -129,27 +108,56 @@ def _workload(value: Any) -> WorkloadKind:
     )
 
 
-def _names_class(value: Any, classes: Collection[str]) -> bool:
-    """Return whether an object of another kind has a pod, or a setting of pods, of one of these PriorityClasses."""
-    if isinstance(value, list):
-        return any(_names_class(item, classes) for item in value)
-    return isinstance(value, dict) and any(
-        (key.lower().endswith("priorityclassname") and inner in classes) or _names_class(inner, classes)
-        for key, inner in value.items()
-        if isinstance(key, str)
-    )
+class _Walk:
+    """Conversion of one object: every map with a spec that has containers is a pod, or the template of one."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.advice: list[str] = []
+        self.has_mid = False
+
+    def converted(self, value: Any, path: str) -> Any:
+        """Return a value with its Mid pods under the rules; `path` begins with the kind. Raises RulesRefused."""
+        if isinstance(value, list):
+            return [self.converted(item, path) for item in value]
+        if not isinstance(value, dict):
+            return value
+        classes = self._options.mid_classes
+        if _is_pod(value):
+            if not template.is_mid(value, classes):
+                return value
+            self.has_mid = True
+            after = template.limited(value, self._options.scheduler_name, classes)
+            self.advice += template.advice(after)
+            return after
+        for key, inner in value.items():
+            if _asks_for_mid(str(key), inner, classes):
+                place = f"{path}.{key}".partition(".")[2]
+                text = (
+                    "is outside of a pod template and stays as it is: only admission limits its pods, at their creation"
+                )
+                self.advice.append(f"{place}: {inner} {text}")
+        after = {key: self.converted(inner, f"{path}.{key}") for key, inner in value.items()}
+        pod: Any = after.get("template")
+        if _JOB.fullmatch(path) and _is_pod(pod) and template.is_mid(pod, classes) and not _survives_evictions(after):
+            if (restart := pod["spec"].get("restartPolicy")) == "Never":
+                return _surviving(after)
+            self.advice.append(
+                "an eviction counts as a failure, because only pods with the restartPolicy Never may have a "
+                f"podFailurePolicy: seen {restart}, want Never"
+            )
+        return after
 
 
-def _at(value: Any, path: Sequence[str]) -> Mapping[str, Any]:
-    for index, key in enumerate(path):
-        value = mapping(value.get(key), ".".join(path[: index + 1]))
-    return mapping(value, "the object")
+def _asks_for_mid(key: str, value: Any, classes: Sequence[str]) -> bool:
+    """Return whether a field asks for Mid pods, by a PriorityClass or by the label."""
+    if key == names.LABEL_PRIORITY_CLASS:
+        return value in template.MID_CLASSES
+    return key.lower().endswith("priorityclassname") and value in classes
 
 
-def _with(value: Mapping[str, Any], path: Sequence[str], inner: dict[str, Any]) -> dict[str, Any]:
-    if not path:
-        return inner
-    return {**value, path[0]: _with(value[path[0]], path[1:], inner)}
+def _is_pod(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("spec"), dict) and "containers" in value["spec"]
 
 
 def _survives_evictions(job: Mapping[str, Any]) -> bool:

@@ -149,10 +149,11 @@ def test_an_interrupted_replacement_leaves_no_other_file(capsys, monkeypatch, wr
 
 
 def test_only_the_changes_are_printed_on_demand(capsys, write):
-    code, out, err = run(capsys, "--diff", "--scheduler", "koord-scheduler", write("one"))
+    code, out, err = run(capsys, "--diff", write("one"))
     assert (code, err) == (0, "")
     assert out.startswith("---")
     assert "+  schedulerName: koord-scheduler" in out
+    assert "schedulerName" not in run(capsys, "--diff", "--scheduler", "", write("one"))[1]
 
 
 def test_standard_input_is_a_file_but_for_in_place(capsys, monkeypatch):

@@ -85,6 +85,7 @@ def test_a_job_of_mid_pods_takes_no_eviction_for_a_failure(kind, rules, restart,
         workload("Deployment", {**SPEC, "priorityClassName": "koord-prod"}),
         {"kind": "ConfigMap", "data": {"spec": "x"}},
         {"kind": "Service", "spec": {"template": 3}},
+        {"kind": "Job", "spec": {"template": 5}},
         {"kind": ["Pod"]},
         {},
         None,
@@ -96,20 +97,47 @@ def test_other_objects_stay(given):
     assert objects.convert(given, OPTIONS) == objects.Converted([given])
 
 
+JOB = {"template": {"spec": {**SPEC, "restartPolicy": "Never"}}}
+
+
 @pytest.mark.parametrize(
-    "spec",
+    ("spec", "is_of_a_job"),
     [
-        {"driver": {"priorityClassName": "koord-mid"}},
-        {"podPriorityClassName": "koord-mid"},
-        {"groups": [{"template": {"spec": SPEC}}]},
+        ({"driver": {"cores": 1}, "executor": {"template": {"spec": SPEC}}}, False),
+        ({"rayClusterSpec": {"workerGroupSpecs": [{"template": {"spec": SPEC}}, 1]}}, False),
+        ({"runner": {"metadata": {"labels": {"koordinator.sh/priority-class": "koord-mid"}}, "spec": {
+            "containers": SPEC["containers"]}}}, False),
+        ({"jobTargetRef": JOB}, True),
+        ({"replicatedJobs": [{"template": {"spec": JOB}}]}, True),
+        ({"tasks": [JOB]}, False),
+    ],
+)  # fmt: skip
+def test_every_pod_template_of_any_kind_is_converted(spec, is_of_a_job):
+    manifest = {"kind": "Other", "metadata": {"name": "w"}, "spec": spec}
+    result = objects.convert(manifest, objects.Options("koord-scheduler"))
+    (made,) = result.objects
+    text = str(made)
+    assert str(LIMITED["limits"]) in text
+    assert "'schedulerName': 'koord-scheduler'" in text
+    assert ("podFailurePolicy" in text) == is_of_a_job
+    assert result.advice == []
+    assert objects.convert(made, OPTIONS).objects == [made]
+
+
+@pytest.mark.parametrize(
+    ("spec", "place"),
+    [
+        ({"driver": {"priorityClassName": "koord-mid"}}, "spec.driver.priorityClassName"),
+        ({"podPriorityClassName": "koord-mid"}, "spec.podPriorityClassName"),
+        ({"labels": {"koordinator.sh/priority-class": "koord-mid"}}, "spec.labels.koordinator.sh/priority-class"),
     ],
 )
-def test_a_kind_that_is_not_known_stays_and_is_named_where_it_has_mid_pods(spec):
+def test_a_request_for_mid_pods_outside_of_a_template_stays_and_is_named(spec, place):
     manifest = {"kind": "Other", "metadata": {"name": "w", "namespace": "n"}, "spec": spec}
     result = objects.convert(manifest, OPTIONS)
     assert result.objects == [manifest]
     (text,) = result.advice
-    assert text.startswith("Other n/w: names a Mid class and stays as it is")
+    assert text.startswith(f"Other n/w: {place}: koord-mid is outside of a pod template and stays as it is")
 
 
 @pytest.mark.parametrize(
@@ -120,8 +148,6 @@ def test_a_kind_that_is_not_known_stays_and_is_named_where_it_has_mid_pods(spec)
             "Deployment jobs/w: spec.res",
         ),
         (workload("Pod", {**SPEC, "containers": 3}), "Pod w: spec.containers: seen 3, want a list"),
-        ({"kind": "Job", "spec": {"template": 5}}, "Job without a name: spec.template: seen 5, want a mapping"),
-        ({"kind": "CronJob", "spec": {"jobTemplate": {"spec": []}}}, "spec.jobTemplate.spec: seen"),
         ({"kind": "List", "items": "x"}, "List: items: seen 'x', want a list"),
         (
             {"kind": "ClusterColocationProfile", "metadata": {"name": "p"}, "spec": {"patch": {"a": 1}}},
