@@ -41,9 +41,8 @@ _SILENT: Final = (Reason.NEVER_REPORTED.value, Reason.SAMPLE_TOO_OLD.value)
 _CHECK_OF: Final = {
     "NodeStrategyAdvice": "NodeStrategyIgnored",
     RESERVATION_IGNORED: "NodeStrategyIgnored",
-    **{code: code for code in ("NodeStrategyIgnored", "ColocationOffWithMidPods", "NodesAboveThreshold", "MidShort")},
 }
-"""Check that a finding about a node belongs to; that of the others is NotReady."""
+"""Check that a finding about a node belongs to, where it is not one of its own."""
 
 
 class Verdict(enum.StrEnum):
@@ -266,15 +265,18 @@ def _about_nodes(snapshot: FleetSnapshot, nodes: Sequence[NodeState], *, is_comp
         "ColocationOffWithMidPods": "no Mid pod is on a node without colocation",
         "NotReady": "no agent reports a fault of its node",
         "MidShort": "no node is short of Mid resources for more than 5 minutes",
+        "SystemUsageReducesMid": "the predicted peak of no node is mostly outside of pods",
         "NodesAboveThreshold": f"no node is above the thresholds of {SCHEDULER}: {shown}",
     }
     if not limits:
         yield skipped("NodesAboveThreshold", f"{SCHEDULER} has no usage thresholds, or they were not read")
         del fine["NodesAboveThreshold"]
+    texts = dict(fine)
     for finding in findings.fleet_findings(snapshot):
         if finding.kind.severity is Severity.NOTE:
             continue
-        fine.pop(_CHECK_OF.get(finding.kind.code, "NotReady"), None)
+        code = _CHECK_OF.get(finding.kind.code, finding.kind.code)
+        fine.pop(code if code in texts else "NotReady", None)
         mild = dataclasses.replace(finding, kind=finding.kind._replace(severity=Severity.WARNING))
         yield _as_verdict(mild if finding.kind.code in _SILENT and is_complete else finding)
     for code, text in fine.items():

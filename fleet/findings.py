@@ -109,6 +109,10 @@ MID_LIMITS: Final = "koord-suite-mid-limits"
 LONG: Final = dt.timedelta(minutes=5)
 """A pod that waits, or a node that is short, for less time needs no action."""
 _MOST_OF_A_KIND: Final = 3
+_MOST_OUTSIDE: Final = 0.5
+"""Share of the predicted peak above which what runs outside of pods is the larger part."""
+_LEAST_OUTSIDE: Final = 0.1
+"""Share of the allocatable below which it is not worth a finding."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,7 @@ def node_findings(node: NodeState, usage_limits: Mapping[str, float]) -> Iterato
         since = "" if node.short_seconds is None else f" for {times.short_age(node.short_seconds)}"
         lacks = " and ".join(f"{mid_resource.amount(mid, lack)} of {mid}" for mid, lack in node.short.items())
         yield Finding(KINDS["MidShort"], about, f"{lacks}{since}" + (f"; {node.eviction}" if node.eviction else ""))
+    yield from _mostly_outside(node)
     if node.reason == Reason.COLOCATION_DISABLED and any(node.mid_requests):
         yield Finding(KINDS["ColocationOffWithMidPods"], about)
     for code, problem in node.problems:
@@ -187,6 +192,15 @@ def node_findings(node: NodeState, usage_limits: Mapping[str, float]) -> Iterato
         code = "NotReady" if node_condition.type == "Ready" else node_condition.type
         if kind := KINDS.get(code):
             yield Finding(kind, about, ": ".join(filter(None, (node_condition.reason, node_condition.message))))
+
+
+def _mostly_outside(node: NodeState) -> Iterator[Finding]:
+    """Yield the resources of which most of the predicted peak runs outside of pods, where it is worth a finding."""
+    amounts = zip(names.MID_RESOURCES, node.system_peak, node.prod_peak, node.allocatable, strict=True)
+    for mid, system, peak, whole in amounts:
+        if system and peak and whole and system > max(peak * _MOST_OUTSIDE, whole * _LEAST_OUTSIDE):
+            detail = f"{mid_resource.amount(mid, system)} of the {mid_resource.amount(mid, peak)} that are predicted"
+            yield Finding(KINDS["SystemUsageReducesMid"], (node.name,), detail)
 
 
 def configuration_findings(

@@ -55,6 +55,8 @@ class NodeState:
     mid_used: Amounts = UNKNOWN
     prod_requests: Amounts = UNKNOWN
     prod_peak: Amounts = UNKNOWN
+    system_peak: Amounts = UNKNOWN
+    """Part of `prod_peak`: what runs outside of pods, beyond the reservation; unknown where no predictor states it."""
     mid: Amounts = UNKNOWN
     """Mid resources in the node's allocatable."""
     mid_requests: Amounts = UNKNOWN
@@ -128,6 +130,7 @@ def combine(
         mid_used=native_amounts(usage.mid if usage else None),
         prod_requests=native_amounts(allocated.prod) if allocated else _line_amounts(written, "allocated_prod"),
         prod_peak=native_amounts(report.prod_peak_metric.resource.resources if report.prod_peak_metric else None),
+        system_peak=native_amounts(prediction.prod.system_peak) if prediction and prediction.prod else UNKNOWN,
         mid=_mid(formula.published_on(node).allocatable) if node else UNKNOWN,
         mid_requests=_mid(_checked(allocated.mid)) if allocated else _line_amounts(written, "allocated_mid"),
         offers_batch=node is not None and names.BATCH_CPU in (node.status.allocatable or {}),

@@ -22,14 +22,25 @@ class WireCondition(msgspec.Struct, frozen=True):
     message: str | None = ""
 
 
+class ProdPeakTerms(msgspec.Struct, rename="camel", frozen=True):
+    """Predicted peak of the Prod pods and its terms."""
+
+    peak: dict[str, str | int] | None = None
+    class_peak: dict[str, str | int] | None = None
+    pod_sum_peak: dict[str, str | int] | None = None
+    cold_requests: dict[str, str | int] | None = None
+    system_peak: dict[str, str | int] | None = None
+
+
 class PredictorReport(WirePrediction, rename="camel", frozen=True):
-    """`status.prediction`: the predictor, and the pods that it has a history of."""
+    """`status.prediction`: the predictor, the pods that it has a history of, and the terms of the peak."""
 
     predictor: str = ""
     since: str | None = None
     warm_pods: int = 0
     cold_pods: int = 0
     borrowed_pods: int = 0
+    prod: ProdPeakTerms | None = None
 
 
 class WireObject(msgspec.Struct, frozen=True):

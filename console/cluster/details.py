@@ -51,27 +51,10 @@ class NodeWindows(WireNodeUsage, rename="camel", frozen=True):
     aggregated_node_usages: list[UsageOfWindow] | None = None
 
 
-class ProdPeakTerms(msgspec.Struct, rename="camel", frozen=True):
-    """Predicted peak of the Prod pods and its terms."""
-
-    peak: dict[str, str | int] | None = None
-    class_peak: dict[str, str | int] | None = None
-    pod_sum_peak: dict[str, str | int] | None = None
-    cold_requests: dict[str, str | int] | None = None
-    system_peak: dict[str, str | int] | None = None
-
-
-class DetailedPrediction(wire.PredictorReport, rename="camel", frozen=True):
-    """A prediction with its terms."""
-
-    prod: ProdPeakTerms | None = None
-
-
 class DetailedReport(wire.WireReport, rename="camel", frozen=True):
     """The status of a NodeMetric, as far as the page of its node shows it."""
 
     node_metric: NodeWindows | None = None
-    prediction: DetailedPrediction | None = None
 
 
 class DetailedNodeMetric(wire.WireNodeMetric, frozen=True, gc=False):

@@ -37,7 +37,7 @@ _MOST_PODS: Final = 100
 _MOST_POINTS: Final = 60
 _STATISTICS: Final = ("avg", "p50", "p90", "p95", "p99")
 _PEAK_TERMS: Final = (
-    ("class_peak", "from the usage of all Prod pods together"),
+    ("class_peak", "from the usage of all Prod pods and the system together"),
     ("pod_sum_peak", "sum of the peaks of the warm pods"),
     ("cold_requests", "requests of the cold pods"),
     ("system_peak", "system usage beyond what the node reserves"),

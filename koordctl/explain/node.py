@@ -17,6 +17,7 @@ from manager.mid_resource import explanation
 
 _BAR_LENGTH: Final = 16
 _GIB: Final = 2**30
+_SPLIT: Final = "NodeMetric status.prediction.prod"
 
 
 class NewestReport(Part):
@@ -71,6 +72,8 @@ class NodeExplanation(AnswerDocument):
     sample_age_seconds: float | None
     predictor: str
     mid_requests: ResourceAmounts
+    system_peak: ResourceAmounts
+    """Part of the predicted peak of Prod that runs outside of pods, beyond the reservation; null where not stated."""
     resources: dict[str, NodeResource]
     """By the name of the Mid resource."""
     eviction: list[str]
@@ -154,7 +157,7 @@ def _rows(explained: ExplainedNode, mid: str) -> Iterator[_Row]:
     is_static = "static_percent" in terms
     has_peak = "peak_prod" in terms and not is_static
     if has_peak:
-        yield from _reclaimable(explained, terms)
+        yield from _reclaimable(explained, mid, terms)
     origins = {
         "calculated": "new Mid pods are admitted up to it",
         **({"reclaimable": "calculated"} if has_peak else {}),
@@ -178,7 +181,7 @@ def _rows(explained: ExplainedNode, mid: str) -> Iterator[_Row]:
             yield _Row(title, values[name], origin, in_sum)
 
 
-def _reclaimable(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]:
+def _reclaimable(explained: ExplainedNode, mid: str, terms: TermsByName) -> Iterator[_Row]:
     requests, ratio, state = terms.get("allocated_prod"), terms.get("reclaim_ratio_percent"), explained.state
     if requests is not None:
         yield _Row("  Prod pods request", requests.value, requests.source)
@@ -190,7 +193,13 @@ def _reclaimable(explained: ExplainedNode, terms: TermsByName) -> Iterator[_Row]
     few = "".join(f", {count} {kind} pods" for count, kind in counts if count)
     until = f", not alone in force until {state.calibrated_after:%F %R} UTC" if state.calibrated_after else ""
     predictor = f"{state.predictor}{few}{until}; " if state.predictor else ""
-    yield _Row("- predicted peak of Prod", terms["peak_prod"].value, f"{predictor}{terms['peak_prod'].source}")
+    peak = terms["peak_prod"]
+    yield _Row("- predicted peak of Prod", peak.value, f"{predictor}{peak.source}")
+    system = state.system_peak.cpu if mid == names.MID_CPU else state.system_peak.memory
+    if system is not None:  # the predictor states it
+        outside = min(system, peak.value)
+        yield _Row("  of it: pods", peak.value - outside, _SPLIT, in_sum=False)
+        yield _Row("  of it: outside of pods, not reserved", outside, f"{_SPLIT}; reserve it", in_sum=False)
 
 
 def _document(explained: ExplainedNode) -> NodeExplanation:
@@ -202,6 +211,7 @@ def _document(explained: ExplainedNode) -> NodeExplanation:
         sample_age_seconds=state.sample_age_seconds,
         predictor=state.predictor,
         mid_requests=amounts(state.mid_requests),
+        system_peak=amounts(state.system_peak),
         resources={
             name: NodeResource(resource.published, [_term_document(explained, term) for term in resource.terms])
             for name, resource in mid.resources.items()

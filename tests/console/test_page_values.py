@@ -12,12 +12,10 @@ from api_types import names
 from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_report import WireResources
 from console.cluster.details import (
-    DetailedPrediction,
     DetailedReport,
     Listed,
     NodeDetail,
     NodeWindows,
-    ProdPeakTerms,
     UsageOfWindow,
 )
 from console.history.memory import History
@@ -206,7 +204,7 @@ def test_the_page_of_a_node():
             node_metric=NodeWindows(aggregated_node_usages=[
                 UsageOfWindow("5m", {"avg": WireResources({"cpu": "2"}), "p99": WireResources({"cpu": "2500m"})}),
             ]),
-            prediction=DetailedPrediction(prod=ProdPeakTerms(
+            prediction=wire.PredictorReport(prod=wire.ProdPeakTerms(
                 peak={"cpu": "3", "memory": "8Gi"}, system_peak={"cpu": "500m", "memory": "1Gi"},
             )),
         ),

@@ -73,10 +73,16 @@ def usage(cpu):
     return cluster.listing(cluster.metric(nodeMetric={"nodeUsage": {"resources": {"cpu": cpu, "memory": "26Gi"}}}))
 
 
+def predicted(system_peak):
+    """Return reports whose predicted peak of 5.55 cores has a part outside of pods."""
+    prediction = {"predictor": "n-sigma-v2", "prod": {"systemPeak": {"cpu": system_peak, "memory": "1Gi"}}}
+    return cluster.listing(cluster.metric(prediction=prediction))
+
+
 async def test_a_cluster_that_works_is_told_by_the_number_of_checks():
     results = await checked()
     assert {item.kind.code: item.text for item in results if item.verdict is not Verdict.PASSED} == {}
-    assert checks.summary(results) == "20 checks, none failed"
+    assert checks.summary(results) == "21 checks, none failed"
     (admission,) = (item.text for item in results if item.kind.code == "AdmissionReady")
     assert admission == "webhook: Deployment koord-admission: 2 of 2 ready, certificate until 2027-11-21"
 
@@ -108,6 +114,7 @@ OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": 
              f"{METRICS}/worker-1": cluster.metric(usage=BUSY), "pods": cluster.listing(EVICTABLE)},
             "MidShort", "for 64m; next, shop/etl-0 would be evicted since 2026-11-21T08:56:30Z",
         ),
+        ({"metrics": predicted("3")}, "SystemUsageReducesMid", "3 cores of the 5.55 cores"),
         ({"nodes": node({"node.koordinator.sh/colocation-strategy": "{"})}, "NodeStrategyIgnored", "worker-1"),
         ({"nodes": node({"node.koordinator.sh/reservation": "lots"})}, "ReservationIgnored", "worker-1"),
         ({EVENTS: cluster.listing(refusal(DENIED))}, "MidPodsRefused", "1 controller: Job shop/etl: 60s ago: set x"),
@@ -131,6 +138,7 @@ async def test_a_fault_is_a_finding(changes, code, text):
         ({WEBHOOK: None, ADMISSION: None, BINDING: {"metadata": {}}}, "AdmissionReady", "policy: Mutating"),
         ({"nodes": node(OWN_LIMIT), "metrics": usage("15")}, "NodesAboveThreshold", "no node is above"),
         ({"nodes": short(4)}, "MidShort", "no node is short"),
+        ({"metrics": predicted("2")}, "SystemUsageReducesMid", "of no node is mostly outside"),
         ({EVENTS: cluster.listing(refusal(DENIED, seconds_ago=1_300))}, "MidPodsRefused", "no rule of the suite"),
         ({EVENTS: cluster.listing(refusal("exceeded quota"))}, "MidPodsRefused", "no rule of the suite"),
         ({EVENTS: cluster.listing(refusal(NO_RIGHT))}, "MidEvictionNotAllowed", "no namespace lacks the right"),
@@ -159,4 +167,4 @@ async def test_what_is_as_it_should_be_passes(changes, code, text):
 async def test_what_was_not_read_is_named_as_not_made(changes, code):
     results = await checked(**changes)
     assert checks.find(results) == []
-    assert checks.summary(results) == f"{19 - code.count(',')} checks, none failed; not made: {code}"
+    assert checks.summary(results) == f"{20 - code.count(',')} checks, none failed; not made: {code}"

@@ -93,7 +93,7 @@ def test_each_finding_has_its_severity_its_code_and_below_it_what_to_do():
     assert table.styles == [style for each in expected for style in (each.kind.severity.value, "")]
     assert made.names == [f"finding/{each.kind.code}" for each in expected]
     assert (made.exit_code, "; ".join(made.tail[1:])) == (0, made.data.checks)
-    assert made.data.checks.startswith("14 checks, 3 failed, 1 warning; not made: ")
+    assert made.data.checks.startswith("15 checks, 3 failed, 1 warning; not made: ")
     assert "NAMESPACE" not in str(made.data.findings)
 
 
@@ -104,7 +104,7 @@ def test_without_a_finding_it_is_stated_what_was_looked_at():
     text = io.StringIO()
     assert output.show(made, "table", to=text) == 0
     assert text.getvalue().endswith(
-        "\n\n17 checks, none failed\nnot made: AdmissionReady, PriorityClasses, NodesAboveThreshold\n"
+        "\n\n18 checks, none failed\nnot made: AdmissionReady, PriorityClasses, NodesAboveThreshold\n"
     )
     assert list(made.notes) == ["not read: pods: no"]
 

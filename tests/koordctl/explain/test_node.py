@@ -60,6 +60,14 @@ def test_borrowed_pods_and_the_end_of_learning_are_named(explain):
     assert "calibrated, 3 borrowed pods, not alone in force until 2026-11-23 07:30 UTC; NodeMetric status" in out
 
 
+def test_the_peak_is_split_into_pods_and_what_runs_outside_of_them(explain):
+    terms = {"systemPeak": {"cpu": "1860m", "memory": "1Gi"}}
+    _, out, _ = explain("node", "worker-1", routes=cluster_of(metric=cluster.metric(prediction={"prod": terms})))
+    rows = [line for line in out.splitlines() if "of it:" in line]
+    assert [re.findall(r"\d+\.\d\d", row) for row in rows] == [["3.69"], ["1.86"]]
+    assert "outside of pods, not reserved" in rows[1]
+
+
 def test_bars_have_one_scale_and_no_bound_has_one(explain):
     _, out, _ = explain("node", "worker-1")
     bars = {re.split(r"\s{3,}", row.strip())[0]: row.count("█") for row in rows_of(out)}
