@@ -27,7 +27,7 @@ PLUGINS: Final = frozenset(
      "LoadRiskAwareCommitment", "Peaks")
 )  # fmt: skip
 """Names that a profile of the plugin has."""
-_DEFAULT_LIMITS: Final = {names.CPU: 65, names.MEMORY: 95}
+DEFAULT_LIMITS: Final = {names.CPU: 65, names.MEMORY: 95}
 
 
 class SchedulerConfig(NamedTuple):
@@ -80,7 +80,7 @@ def _args(profile: Mapping[str, Any], plugin: str) -> Mapping[str, Any]:
 def _usage_limits(profile: Mapping[str, Any]) -> Mapping[str, float]:
     if not _is_filter(profile.get("plugins") or {}):
         return {}
-    thresholds = _args(profile, _LOAD).get("usageThresholds") or _DEFAULT_LIMITS
+    thresholds = _args(profile, _LOAD).get("usageThresholds") or DEFAULT_LIMITS
     limits = {resource: thresholds.get(resource) or 0 for resource in (names.CPU, names.MEMORY)}
     return {resource: limit for resource, limit in limits.items() if 0 < limit <= 100}
 

@@ -105,6 +105,7 @@ SECTIONS: Final[Mapping[str, tuple[click.Command, ...]]] = {
         ),
     ),
     "before a change": (
+        _Command("estimate", "What Mid could give this cluster, at which risk; nothing installed", "estimate.command"),
         _Group(
             "config",
             "Check, render, compare or apply the configuration of Mid resources",

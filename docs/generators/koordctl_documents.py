@@ -30,6 +30,7 @@ from koordctl.configuration.apply_command import ConfigApply
 from koordctl.configuration.check_command import ConfigCheck
 from koordctl.configuration.diff import ConfigDiff
 from koordctl.configuration.scheduler_command import SchedulerConfigCheck
+from koordctl.estimate.estimates import EstimateDocument
 from koordctl.explain.config import ConfigExplanation
 from koordctl.explain.node import NodeExplanation
 from koordctl.explain.pod import PodExplanation
@@ -49,6 +50,7 @@ DOCUMENTS: Final[tuple[type[msgspec.Struct], ...]] = (
     ConfigApply,
     SchedulerConfigCheck,
     GainDocument,
+    EstimateDocument,
     Backtest,
     Bundle,
     Version,

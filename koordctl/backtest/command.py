@@ -41,13 +41,11 @@ from koordctl.cli.answer import FINE, INTERRUPTED, Answer
 from koordctl.cli.command import ProgressLine, WrongUsage
 from koordlet.prediction.parameters import PredictParameters
 
-_LONGEST_WARM_UP_SECONDS: Final = 2 * 86_400
-_SHARE_OF_WARM_UP: Final = 0.36
 _ABSOLUTE: Final = re.compile(r"\d+$|.*T")
 _COMPLETE: Final = 0.9
 """Share of the forecasts below which a node's data counts as partial."""
-_NO_FORECAST: Final = "no node has a forecast; want a longer history (--from), a shorter --horizon or other nodes"
-_NO_OWNERS: Final = (
+NO_FORECAST: Final = "no node has a forecast; want a longer history (--from), a shorter --horizon or other nodes"
+NO_OWNERS: Final = (
     "the history of workloads is off: no series of the owners of pods; does kube-state-metrics have its collectors of "
     "pods, replicasets and jobs? else give --metric pod-owners=NAME"
 )
@@ -194,20 +192,19 @@ def _check(options: Namespace) -> None:
 
 def _backtest(options: Namespace, shard: int, shards: int) -> Backtest:
     """Return the rows of the nodes of a shard."""
-    chosen, read = _sources(options)
+    chosen, read = sources_of(options)
     reason = f"none: this is shard {shard} of {shards}; combine all with koordctl backtest merge" if shards > 1 else ""
     settings = BacktestSettings(options.horizon, options.interval, shards, {**read, "history": options.history})
-    problems = [_NO_OWNERS] if options.history == "on" and not all(source.has_owners for source in chosen) else []
+    problems = [NO_OWNERS] if options.history == "on" and not all(source.has_owners for source in chosen) else []
     document = Backtest(settings, problems, [], shard, reason=reason)
     candidates = all_candidates(options.horizon)
     for source in chosen:
-        warm_up = min(_LONGEST_WARM_UP_SECONDS, round(source.seconds * _SHARE_OF_WARM_UP))
         nodes = source.nodes[shard::shards]
-        span = Span(options.horizon, options.interval, warm_up)
+        span = Span(options.horizon, options.interval, results.warm_up_seconds(source.seconds))
         with ProgressLine(sys.stderr) as progress:
             handed: Sequence[Handed | None] = [None] * len(nodes)
             if source.has_owners and options.history == "on":
-                handed = _history(source, nodes, options, progress)
+                handed = workload_histories(source, nodes, options, progress)
             work = functools.partial(_replay_node, source, candidates, span)
             replays = workers.each_node(work, list(zip(nodes, handed, strict=True)), options.workers)
             for number, (rows, problems) in enumerate(replays, 1):
@@ -217,7 +214,7 @@ def _backtest(options: Namespace, shard: int, shards: int) -> Backtest:
     return document
 
 
-def _history(
+def workload_histories(
     source: HistorySource, nodes: Sequence[str], options: Namespace, progress: ProgressLine
 ) -> Sequence[Handed]:
     """Return what the manager hands to each node of what all of them state."""
@@ -269,7 +266,7 @@ def _replay_node(
     return rows, problems
 
 
-def _sources(options: Namespace) -> tuple[Sequence[HistorySource], dict[str, int | float | str]]:
+def sources_of(options: Namespace) -> tuple[Sequence[HistorySource], dict[str, int | float | str]]:
     """Return the sources, and what decides which nodes and times are replayed."""
     if options.traces:
         placed = options.machines, options.pods, options.life_days, options.seed
@@ -359,7 +356,7 @@ def _merge(options: Namespace) -> Answer:
 
 def _answer(options: Namespace, document: Backtest, candidates: Sequence[BacktestCandidate]) -> Answer:
     if not document.nodes:
-        raise NoSeries("\n".join([*document.problems, _NO_FORECAST]))
+        raise NoSeries("\n".join([*document.problems, NO_FORECAST]))
     document.summaries = results.summarize(document.nodes)
     days = results.forecast_days(document.nodes, document.settings.interval_seconds)
     recommendation = report.recommend(document.summaries, candidates, options.target, days)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,6 +25,8 @@ from koordlet.prediction.predictors import registry
 from koordlet.samples import Resource
 
 LONGEST_CALIBRATED_SECONDS: Final = 10_800
+_LONGEST_WARM_UP_SECONDS: Final = 2 * 86_400
+_SHARE_OF_WARM_UP: Final = 0.36
 DAY_SECONDS: Final = 86_400
 
 
@@ -158,6 +160,11 @@ class Span(msgspec.Struct, frozen=True):
     warm_up_seconds: int
 
 
+def warm_up_seconds(seconds: int) -> int:
+    """Return the begin of a history without forecasts."""
+    return min(_LONGEST_WARM_UP_SECONDS, round(seconds * _SHARE_OF_WARM_UP))
+
+
 def forecast_steps(node: NodeHistory, span: Span) -> range:
     """Return the steps of the forecasts; the last one is a horizon before the end."""
     step = node.step_seconds
@@ -186,17 +193,31 @@ def replay_rows(
     return rows + _rows(node, without, span, None)
 
 
-def _rows(node: NodeHistory, candidates: Sequence[BacktestCandidate], span: Span, handed: Handed | None) -> list[Row]:
+class LastAmounts(NamedTuple):
+    """Requests of Prod pods, usage of all but Mid pods, and Mid at the last forecast, in cores or GiB."""
+
+    requests: float
+    used: float
+    mid: float
+
+
+def replay_with_last(
+    node: NodeHistory, candidates: Sequence[BacktestCandidate], span: Span, handed: Handed | None
+) -> list[tuple[Row, LastAmounts]]:
+    """Replay a node once; return its rows, each with the amounts of its last forecast."""
     step = node.step_seconds
     horizon, interval = max(1, span.horizon_seconds // step), max(1, span.interval_seconds // step)
-    predict_at = forecast_steps(node, span)
     policies = [candidate.parameters for candidate in candidates]
-    node_replay = replay(node, policies, predict_at, horizon, handed=handed)
+    node_replay = replay(node, policies, forecast_steps(node, span), horizon, handed=handed)
     return [
         row
         for resource in node.resources
         for row in _resource_rows(node, resource, node_replay.forecasts[resource], candidates, interval * step / 3600)
     ]
+
+
+def _rows(node: NodeHistory, candidates: Sequence[BacktestCandidate], span: Span, handed: Handed | None) -> list[Row]:
+    return [row for row, _ in replay_with_last(node, candidates, span, handed)]
 
 
 def _resource_rows(
@@ -205,7 +226,7 @@ def _resource_rows(
     forecasts: ReplayedForecasts,
     candidates: Sequence[BacktestCandidate],
     interval_hours: float,
-) -> list[Row]:
+) -> list[tuple[Row, LastAmounts]]:
     is_finite = np.isfinite([forecasts.oracle, forecasts.usage, forecasts.other_usage, *forecasts.peaks]).all(axis=0)
     usable = is_finite & (forecasts.requests > 0)
     if not usable.any():
@@ -217,6 +238,7 @@ def _resource_rows(
     named = [(candidate.name, candidate) for candidate in candidates]
     unit = 1.0 if resource is Resource.CPU else float(GIB)
     rows = []
+    used = forecasts.usage[-1] + forecasts.other_usage[-1]
     for (name, candidate), peaks in zip(
         [*named, (ORACLE, candidates[0])], [*forecasts.peaks, forecasts.oracle], strict=True
     ):
@@ -224,21 +246,21 @@ def _resource_rows(
             peaks[np.newaxis], forecasts.oracle[np.newaxis], forecasts.requests[np.newaxis], interval_hours
         )
         mid = _mid(node, resource, forecasts, peaks, None if name == ORACLE else candidate) / unit
-        rows.append(
-            Row(
-                node=node.name,
-                resource=str(resource),
-                candidate=name,
-                forecasts=len(peaks),
-                violations_percent=100 * score.violation_rate,
-                severity_percent=100 * score.severity,
-                episodes_a_week=score.episodes_a_machine_week,
-                requests=float(forecasts.requests.mean()) / unit,
-                peak=float(np.minimum(peaks, forecasts.requests).mean()) / unit,
-                mid=float(mid.mean()),
-                mid_p10=float(np.percentile(mid, 10)),
-            )
+        row = Row(
+            node=node.name,
+            resource=str(resource),
+            candidate=name,
+            forecasts=len(peaks),
+            violations_percent=100 * score.violation_rate,
+            severity_percent=100 * score.severity,
+            episodes_a_week=score.episodes_a_machine_week,
+            requests=float(forecasts.requests.mean()) / unit,
+            peak=float(np.minimum(peaks, forecasts.requests).mean()) / unit,
+            mid=float(mid.mean()),
+            mid_p10=float(np.percentile(mid, 10)),
         )
+        last = LastAmounts(float(forecasts.requests[-1]) / unit, float(used) / unit, float(mid[-1]))
+        rows.append((row, last))
     return rows
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
@@ -18,7 +18,7 @@ from component_base import clock
 from fleet import node_state, pod_state
 from fleet.node_state import NodeState
 from fleet.reading import Reader
-from koordctl.cli import answer, command, flags
+from koordctl.cli import answer, command, flags, page
 from koordctl.cli.answer import Answer
 from koordctl.gain import gains
 from koordctl.gain.gains import Gain, GainSums, NamespaceMidUse
@@ -126,43 +126,15 @@ def _sums(amounts: node_state.Amounts) -> GainSums:
     return GainSums(None if amounts.cpu is None else amounts.cpu / 1000, amounts.memory)
 
 
-_STYLE: Final = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
-table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #d0d7de}
-td:first-child,th:first-child{text-align:left}.o{fill:#cfe3f7}.r{fill:#7fb2e5}.u{fill:#1f5fa8}
-@media (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}td,th{border-color:#30363d}
-svg text{fill:#e6edf3}}
-"""
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _ROW, _LABEL, _BAR = 22, 110, 520
 
 
 def page_text(gain: Gain, written: str) -> str:
-    """Return the page; `written` is its date.
-
-    It loads nothing, and all text is escaped: tenants choose the names of namespaces.
-    """
-    answer = gains.answer(gain)
-    parts = [f"<h1>{escape(gains.title(gain))}</h1>", f"<p>Written {escape(written)} by koordctl gain.</p>"]
-    parts += [f"<p>{escape(line)}</p>" for line in gains.summary(gain)]
-    if gain.days:
-        parts += ["<h2>Core-hours a day</h2>", _chart(gain.days)]
+    """Return the page; `written` is its date."""
+    sections = {"Core-hours a day": _chart(gain.days)} if gain.days else {}
     titles = ("By namespace", "Forecasts against usage, now")
-    for title, table in zip(titles, answer.tables, strict=False):
-        parts += [f"<h2>{title}</h2>", "<table>", _cells("th", [column.title for column in table.columns])]
-        parts += [*(_cells("td", row) for row in table.rows), "</table>"]
-    if gain.missing:
-        parts += ["<h2>Not shown</h2>", "<ul>", *(f"<li>{escape(sentence)}</li>" for sentence in gain.missing), "</ul>"]
-    head = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">'
-        f"<title>{escape(gains.title(gain))}</title><style>{_STYLE}</style></head><body>"
-    )
-    return "\n".join([head, *parts, "</body></html>", ""])
-
-
-def _cells(tag: str, cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+    sections |= {title: page.table(of) for title, of in zip(titles, gains.answer(gain).tables, strict=False)}
+    return page.text(gains.title(gain), f"{written} by koordctl gain", gains.summary(gain), sections, gain.missing)
 
 
 def _chart(days: Sequence[gains.DayGain]) -> str:

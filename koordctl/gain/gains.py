@@ -159,7 +159,7 @@ def answer(gain: Gain) -> Answer:
     is_empty = not gain.offered.cpu and not gain.offered.memory and not gain.namespaces
     return Answer(
         document(gain),
-        [_namespace_table(gain), *([_forecast_table(gain)] if gain.forecasts else [])],
+        [_namespace_table(gain), *([forecast_table(gain.forecasts)] if gain.forecasts else [])],
         [f"namespace/{name}" for name in ordered(gain)],
         [title(gain), "", *summary(gain)],
         notes=[f"not shown: {sentence}" for sentence in gain.missing],
@@ -171,9 +171,13 @@ def title(gain: Gain) -> str:
     """Return what is shown, and from where."""
     if not gain.seconds:
         return f"Mid resources now, from {gain.source}"
-    days = gain.seconds / 86_400
-    length = "1 day" if days == 1 else f"{days:g} days" if days > 1 else f"{gain.seconds / 3600:g} hours"
-    return f"What Mid resources gave in {length}, from {gain.source}"
+    return f"What Mid resources gave in {length(gain.seconds)}, from {gain.source}"
+
+
+def length(seconds: float) -> str:
+    """Return the length of a time in days, or in hours."""
+    days = seconds / 86_400
+    return "1 day" if days == 1 else f"{days:.3g} days" if days > 1 else f"{seconds / 3600:.3g} hours"
 
 
 def summary(gain: Gain) -> list[str]:
@@ -186,13 +190,8 @@ def summary(gain: Gain) -> list[str]:
         ("requested", gain.total("requested"), agents),
         ("used", gain.total("used"), agents),
     ):
-        mean, means = "" if not gain.seconds else ", mean", _mean(amounts, seconds)
-        cpu = f"{_number(means.cpu)} cores{_share(means.cpu, whole.cpu)}"
-        memory = f"{_number(means.memory, GIB)} GiB{_share(means.memory, whole.memory)}"
-        lines.append(f"Mid {what + mean:<16} {cpu}, {memory}")
-    for peak in gain.exceeded:
-        worst = f"; worst node {peak.worst}, {100 * peak.worst_ratio:.2g} %" if peak.worst else ""
-        lines.append(f"Prod above its predicted peak of {peak.resource}: {100 * peak.ratio:.2g} % of the time{worst}")
+        lines.append(amounts_line(what + (", mean" if gain.seconds else ""), _mean(amounts, seconds), whole))
+    lines += [exceeded_line(peak, "time") for peak in gain.exceeded]
     if gain.withdrawn:
         unit = "node-hours" if gain.seconds else "nodes"
         shown = ", ".join(f"{reason} {count / _per(gain):.3g}" for reason, count in sorted(gain.withdrawn.items()))
@@ -201,6 +200,19 @@ def summary(gain: Gain) -> list[str]:
     if evicted is not None:
         lines.append(f"Mid pods evicted: {evicted:.0f}")
     return lines
+
+
+def amounts_line(what: str, amounts: GainSums, whole: GainSums) -> str:
+    """Return the line about amounts of Mid, with their shares of the whole cluster."""
+    cpu = f"{_number(amounts.cpu)} cores{_share(amounts.cpu, whole.cpu)}"
+    memory = f"{_number(amounts.memory, GIB)} GiB{_share(amounts.memory, whole.memory)}"
+    return f"Mid {what:<16} {cpu}, {memory}"
+
+
+def exceeded_line(peak: PeakExceeded, of_what: str) -> str:
+    """Return the line about the risk, as a share of the time or of the hours."""
+    worst = f"; worst node {peak.worst}, {100 * peak.worst_ratio:.2g} %" if peak.worst else ""
+    return f"Prod above its predicted peak of {peak.resource}: {100 * peak.ratio:.2g} % of the {of_what}{worst}"
 
 
 def _mean(amounts: GainSums, seconds: float) -> GainSums:
@@ -237,7 +249,8 @@ def _namespace_table(gain: Gain) -> Table:
     return Table(columns, rows)
 
 
-def _forecast_table(gain: Gain) -> Table:
+def forecast_table(forecasts: Sequence[PredictorGain]) -> Table:
+    """Return a row for each predictor and resource: what it promises, and how often usage was higher."""
     cells: list[Cell[PredictorGain]] = [
         (Column("PREDICTOR"), lambda forecast: forecast.predictor),
         (Column("RESOURCE"), lambda forecast: forecast.resource),
@@ -245,7 +258,7 @@ def _forecast_table(gain: Gain) -> Table:
         number("PROMISED", lambda forecast: UNKNOWN if forecast.promised is None else f"{100 * forecast.promised:g}%"),
         number("SAVED", lambda forecast: f"{100 * forecast.savings_ratio:.0f}%"),
     ]
-    return table(gain.forecasts, cells, ["warning" if forecast.is_too_low else "" for forecast in gain.forecasts])
+    return table(forecasts, cells, ["warning" if forecast.is_too_low else "" for forecast in forecasts])
 
 
 def document(gain: Gain) -> GainDocument:

@@ -38,6 +38,7 @@ LINES = {
     "ConfigApply": "config apply FOLDER/good.json --dry-run",
     "SchedulerConfigCheck": "scheduler check FOLDER/policies.json",
     "Gain": "gain",
+    "Estimate": "estimate",
     "Bundle": "bundle -f FOLDER/bundle.tgz",
     "Version": "version",
     "ResetPrediction": "reset-prediction worker-1 --dry-run",

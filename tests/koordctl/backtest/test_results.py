@@ -95,7 +95,7 @@ def rows(resource, *, allocatable=ALLOCATABLE, interval_hours=168 / TIMES, **cha
         reclaim_ratio_percent=90,
         unallocated_percent=10,
     )
-    return results._resource_rows(node, resource, forecasts, [candidate], interval_hours)
+    return [row for row, _ in results._resource_rows(node, resource, forecasts, [candidate], interval_hours)]
 
 
 @pytest.mark.parametrize("resource", Resource)

@@ -1,0 +1,1 @@
+"""`koordctl estimate`: what Mid resources could give, before anything is installed."""
