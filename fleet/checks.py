@@ -166,7 +166,7 @@ def _workloads(snapshot: FleetSnapshot, installed: Installation, required: Colle
             ready, replicas = workload.ready, workload.wanted
             text = f"ready on {ready} of {replicas} nodes" if name == AGENT else f"{ready} of {replicas} ready"
             is_fine = 0 < replicas == ready if name == AGENT else ready > 0
-            yield _verdict(code, f"{kind} {name}: {text}", is_fine=is_fine)
+            yield _verdict(code, f"{kind} {workload.metadata.name}: {text}", is_fine=is_fine)
             continue
         absent = f"{kind} {name} is not in namespace {installed.namespace}"
         is_needed = name in required or is_empty
@@ -190,14 +190,15 @@ def _admission(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict
         return failed("AdmissionReady", f"MutatingWebhookConfiguration {MID_LIMITS} is missing")
     ready = f"{workload.ready} of {workload.wanted} ready" if workload else "it is missing"
     ends = f"{rules.valid_until:%Y-%m-%d}" if rules.valid_until else "-: caBundle is empty"
-    text = f"webhook: Deployment {ADMISSION}: {ready}, certificate until {ends}"
+    text = f"webhook: Deployment {installed.name(ADMISSION)}: {ready}, certificate until {ends}"
     is_valid = rules.valid_until is not None and snapshot.time + LEAST_VALID < rules.valid_until
     return _verdict("AdmissionReady", text, is_fine=is_valid and workload is not None and workload.ready > 0)
 
 
 def _leader(snapshot: FleetSnapshot, installed: Installation) -> CheckVerdict:
-    lacking = () if installed.leader else (f"the Lease {MANAGER} has no holder",)
-    return _named(snapshot, "Leader", f"leases/{MANAGER}", lacking, f"{installed.leader} holds the Lease {MANAGER}")
+    name = installed.name(MANAGER)
+    lacking = () if installed.leader else (f"the Lease {name} has no holder",)
+    return _named(snapshot, "Leader", f"leases/{name}", lacking, f"{installed.leader} holds the Lease {name}")
 
 
 def _versions(installed: Installation) -> Iterator[CheckVerdict]:

@@ -36,7 +36,7 @@ _PUT_BACK: Final = (
     "--suite-namespace NAMESPACE --yes -"
 )
 _CONFIG: Final = "koordctl explain config NODE"
-_LEASE: Final = "check that a manager leads: kubectl -n NAMESPACE get lease koord-manager"
+_LEASE: Final = "check that a manager leads: koordctl status --namespace NAMESPACE"
 _LOG: Final = "kubectl -n NAMESPACE logs of the agent's pod on the node has the cause"
 _SUPPRESSION: Final = "concepts/mid-pod-limits.md#suppression-lower-limits-while-the-node-is-busy"
 _PACKAGES: Final = "contributing/adding-a-predictor.md#the-guard"
@@ -118,14 +118,15 @@ _ROWS: Final[tuple[tuple[str, Severity, str, str, str, Category], ...]] = (
     ("AgentsReady", _ERROR, "the agent is not ready on each of its nodes",
      "kubectl -n NAMESPACE get pods -l app.kubernetes.io/name=koordlet -o wide", _STALE, _INSTALLATION),
     ("ManagerReady", _ERROR, "no replica of the manager is ready",
-     "kubectl -n NAMESPACE describe deployment koord-manager", _NO_LEADER, _INSTALLATION),
+     "kubectl -n NAMESPACE describe deployment -l app.kubernetes.io/name=koord-manager", _NO_LEADER, _INSTALLATION),
     ("Leader", _ERROR, "no manager leads", "kubectl -n NAMESPACE get pods; the log names the cause",
      _NO_LEADER, _INSTALLATION),
     ("SchedulerReady", _ERROR, "no replica of the scheduler is ready",
-     "kubectl -n NAMESPACE describe deployment koord-scheduler", f"{_TROUBLE}#the-scheduler-plugin-does-not-answer",
-     _SCHEDULING),
+     "kubectl -n NAMESPACE describe deployment -l app.kubernetes.io/name=koord-scheduler",
+     f"{_TROUBLE}#the-scheduler-plugin-does-not-answer", _SCHEDULING),
     ("AdmissionReady", _ERROR, "new Mid pods are created without their limits and scheduler, or are refused",
-     "kubectl -n NAMESPACE describe deployment koord-admission", f"{_TROUBLE}#no-admission-rules-run", _INSTALLATION),
+     "kubectl -n NAMESPACE describe deployment -l app.kubernetes.io/name=koord-admission",
+     f"{_TROUBLE}#no-admission-rules-run", _INSTALLATION),
     ("VersionSkew", _WARNING, "the parts have different versions", "helm upgrade", "how-to/upgrade.md",
      _INSTALLATION),
     ("PriorityClasses", _WARNING, "a PriorityClass of the suite is missing or differs",

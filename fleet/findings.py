@@ -45,7 +45,7 @@ class Installation:
     namespace: str
     kubernetes: str = ""
     workloads: Mapping[str, wire.WireWorkload] = field(default_factory=dict)
-    """koordlet, koord-manager, koord-scheduler and koord-admission."""
+    """koordlet, koord-manager, koord-scheduler and koord-admission, whatever their names are."""
     admission: AdmissionRules | None = None
     """None where it was not read."""
     leader: str = ""
@@ -59,6 +59,11 @@ class Installation:
     def configuration(self) -> str:
         """Return the configuration in force, in words."""
         return evaluation.summary(self.outcome, kept_in=names.LAST_GOOD_CONFIG) if self.outcome else "not read"
+
+    def name(self, part: str) -> str:
+        """Return the name of the workload of a part, and of its Lease; the usual one where it is not installed."""
+        workload = self.workloads.get(part)
+        return workload.metadata.name if workload else part
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of each workload, by the label of the chart."""
@@ -103,7 +108,14 @@ MANAGER: Final = "koord-manager"
 SCHEDULER: Final = "koord-scheduler"
 ADMISSION: Final = "koord-admission"
 PARTS: Final = {AGENT: "agent", MANAGER: "manager", SCHEDULER: "scheduler", ADMISSION: "admission"}
-"""Title of each workload."""
+"""Title of each workload, by its label."""
+
+
+def label(part: str) -> str:
+    """Return the selector of the workload and the pods of a part."""
+    return f"app.kubernetes.io/name={part}"
+
+
 MID_LIMITS: Final = "koord-suite-mid-limits"
 """Webhook configuration, or policy and its binding, of the rules for new Mid pods."""
 LONG: Final = dt.timedelta(minutes=5)

@@ -21,7 +21,6 @@ from api_types.mid_pods import quota
 from apiserver_client import decoding, errors, objects, resources, session
 from fleet import admission_rules, mid_explanation, node_state, pod_state, scheduler_config, wire
 from fleet.findings import (
-    ADMISSION,
     AGENT,
     MANAGER,
     MID_LIMITS,
@@ -30,6 +29,7 @@ from fleet.findings import (
     FleetSnapshot,
     Installation,
     Unread,
+    label,
 )
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.scheduler_config import SchedulerConfig
@@ -255,27 +255,37 @@ class Reader:
 
     async def installation(self, namespace: str) -> Installation:
         """Read the objects of the suite in its namespace."""
-        holder, renewed = "", None
-        workloads: dict[str, wire.WireWorkload] = {}
-        for name, resource in WORKLOADS.items():
-            with self.attempt(f"{resource.plural}/{name}", is_optional=name == ADMISSION):
-                workload = await objects.get(self.api, resource, name, namespace=namespace, decode=wire.WireWorkload)
-                workloads[name] = workload
-        with self.attempt(f"leases/{MANAGER}"):
-            record = await objects.get(self.api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
-            holder = record.spec.holder_identity or ""
-            renewed = times.parse_rfc3339_or_none(record.spec.renew_time)
+        read = {part: await self.workload(namespace, part) for part in WORKLOADS}
+        workloads = {part: workload for part, workload in read.items() if workload}
+        leader = await self.lease(namespace, MANAGER, workloads.get(MANAGER))
         config_map = _config_map_name(workloads.get(MANAGER))
         return Installation(
             namespace=namespace,
             kubernetes=await self.kubernetes(),
             workloads=workloads,
             admission=await self._admission_rules(),
-            leader=holder,
-            renewed=renewed,
+            leader=leader.holder_identity or "",
+            renewed=times.parse_rfc3339_or_none(leader.renew_time),
             outcome=await self.configuration(namespace, config_map),
             config_map=config_map,
         )
+
+    async def workload(self, namespace: str, part: str) -> wire.WireWorkload | None:
+        """Read the workload of a part by its label: the chart may put a prefix before its name."""
+        resource = WORKLOADS[part]
+        with self.attempt(f"{resource.plural}/{part}"):
+            listed = await objects.list_all(
+                self.api, resource, namespace=namespace, label_selector=label(part), decode=wire.WireWorkload
+            )
+            return next(iter(listed.items), None)
+        return None
+
+    async def lease(self, namespace: str, part: str, workload: wire.WireWorkload | None) -> lease.LeaseSpec:
+        """Read the Lease of a part, which has the name of its workload; an empty one where it may not be read."""
+        name = workload.metadata.name if workload else part
+        with self.attempt(f"leases/{name}"):
+            return (await objects.get(self.api, resources.LEASES, name, namespace=namespace, decode=lease.Lease)).spec
+        return lease.LeaseSpec()
 
     async def _admission_rules(self) -> AdmissionRules | None:
         """Read what sets limits and scheduler of new Mid pods; None where it may not be read."""
@@ -297,12 +307,7 @@ class Reader:
 
     async def config_map(self, namespace: str) -> str:
         """Read the name of the ConfigMap that the manager reads, an argument of its Deployment."""
-        config_map = None
-        with self.attempt(_MANAGER, is_optional=True):
-            config_map = await objects.get(
-                self.api, resources.DEPLOYMENTS, MANAGER, namespace=namespace, decode=wire.WireWorkload
-            )
-        return _config_map_name(config_map)
+        return _config_map_name(await self.workload(namespace, MANAGER))
 
     async def configuration(self, namespace: str, config_map: str) -> evaluation.ConfigOutcome | None:
         """Evaluate the ConfigMaps as a starting manager does; None where the users' one may not be read.

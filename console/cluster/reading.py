@@ -15,13 +15,13 @@ from typing import Any, Final, TypeVar
 
 from api_types.kubernetes import pods
 from apiserver_client import errors, objects, resources, session
+from component_base import clock
 from console.cluster.details import DetailedNodeMetric, Listed, NodeDetail, PendingPod, Records
 from fleet import mid_explanation, node_state, port_forward, wire
-from fleet.findings import SCHEDULER, Unread
+from fleet.findings import SCHEDULER, Unread, label
 from fleet.pod_state import NamespaceState
 from fleet.port_forward import Caller, CannotForward, PodPort
 from fleet.reading import OF_NODES, Reader
-from manager import lease
 from manager.cache import store
 from manager.events import REPORTER
 from manager.slo_config.evaluation import ConfigOutcome
@@ -170,14 +170,12 @@ async def read_records(api: session.Session, namespace: str, caller: Caller, pod
 async def _leader(api: session.Session, namespace: str) -> str:
     """Return the running pod of the scheduler that leads; any other where the Lease names none of them."""
     listed = await objects.list_all(
-        api, resources.PODS, namespace=namespace, label_selector=f"app.kubernetes.io/name={SCHEDULER}", decode=pods.Pod
+        api, resources.PODS, namespace=namespace, label_selector=label(SCHEDULER), decode=pods.Pod
     )
     running = sorted(pod.metadata.name for pod in listed.items if pod.status.phase == "Running")
-    try:
-        record = await objects.get(api, resources.LEASES, SCHEDULER, namespace=namespace, decode=lease.Lease)
-    except errors.StatusError:
-        return next(iter(running), "")
-    holder = (record.spec.holder_identity or "").partition("_")[0]
+    reader = Reader(api, clock.utc_now())
+    leader = await reader.lease(namespace, SCHEDULER, await reader.workload(namespace, SCHEDULER))
+    holder = (leader.holder_identity or "").partition("_")[0]
     return holder if holder in running else next(iter(running), "")
 
 

@@ -49,7 +49,7 @@ def _document(installed: Installation) -> str:
 
 def _part(installed: Installation, name: str, title: str, now: dt.datetime) -> dict[str, Any]:
     workload = installed.workloads.get(name)
-    values = {"title": title, "name": name, "ready": "", "version": "", "more": ""}
+    values = {"title": title, "name": installed.name(name), "ready": "", "version": "", "more": ""}
     if name == ADMISSION and installed.admission == AdmissionRules("policy"):
         return {**values, "style": "ok", "sign": "✔", "word": "a policy does its work"}
     if workload is None:

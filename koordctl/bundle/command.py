@@ -24,7 +24,7 @@ from apiserver_client import decoding, errors, objects, resources, session
 from component_base import clock
 from fleet import port_forward
 from fleet.admission_rules import RULES
-from fleet.findings import ADMISSION, AGENT, MANAGER, SCHEDULER, Unread
+from fleet.findings import ADMISSION, AGENT, MANAGER, SCHEDULER, Unread, label
 from fleet.port_forward import Caller, CannotForward, PodPort
 from fleet.reading import WORKLOADS, Reader
 from koordctl.cli import command, flags, status
@@ -123,10 +123,11 @@ class BundleCollector:
         await self._listed("nodemetrics.jsonl", resources.NODE_METRICS)
         for name in config_maps:
             await self._single(f"configmaps/{name}.json", resources.CONFIG_MAPS, name)
-        for name, resource in WORKLOADS.items():
-            await self._single(f"workloads/{name}.json", resource, name)
-        for name in (MANAGER, SCHEDULER):
-            await self._single(f"leases/{name}.json", resources.LEASES, name)
+        for part, resource in WORKLOADS.items():
+            workloads = await self._of_part(f"workloads/{part}.json", resource, part)
+            if part in (MANAGER, SCHEDULER):  # a Lease has the name of its workload
+                name = next((workload["metadata"]["name"] for workload in workloads), part)
+                await self._single(f"leases/{part}.json", resources.LEASES, name)
         await self._listed("events.jsonl", resources.EVENTS, self._namespace)
         for rule in RULES:
             await self._listed(f"admission/{rule.plural}.jsonl", rule, of=_OWN)
@@ -176,19 +177,19 @@ class BundleCollector:
 
     async def _pods(self, part: str) -> Sequence[Pod]:
         """Add the pods of a part; return those whose logs and pages are collected."""
-        file = f"pods/{part}.json"
+        pods = await self._of_part(f"pods/{part}.json", resources.PODS, part)
+        most = MOST_AGENTS if part == AGENT else MOST_OTHERS
+        if len(pods) > most:
+            what = f"logs and metrics of {len(pods) - most} pods of {part}"
+            self._archive.missing.append(Unread(what, f"only {most} are read"))
+        return sorted(pods, key=_is_ready)[:most]
+
+    async def _of_part(self, file: str, resource: resources.Resource, part: str) -> Sequence[Pod]:
+        """Add the objects with the label of a part; return them."""
         with self._attempt(file):
-            selector = f"app.kubernetes.io/name={part}"
-            listed = await objects.list_all(
-                self._api, resources.PODS, namespace=self._namespace, label_selector=selector
-            )
+            listed = await objects.list_all(self._api, resource, namespace=self._namespace, label_selector=label(part))
             self._archive.add(file, json.dumps(scrubbed_item(listed.items), indent=1))
-            most = MOST_AGENTS if part == AGENT else MOST_OTHERS
-            if len(listed.items) > most:
-                left_out = len(listed.items) - most
-                what = f"logs and metrics of {left_out} pods of {part}"
-                self._archive.missing.append(Unread(what, f"only {most} are read"))
-            return sorted(listed.items, key=_is_ready)[:most]
+            return listed.items
         return []
 
     async def _logs(self, pod: Pod) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import click
@@ -42,19 +42,25 @@ def run(options: Namespace) -> int:
 
 
 async def _uninstall(reader: Reader, options: Namespace) -> Answer:
-    traces = await _left(reader, options.namespace)
+    parts = {part: await reader.workload(options.namespace, part) for part in (MANAGER, SCHEDULER)}
+    deployments = [workload.metadata.name for workload in parts.values() if workload]
+    leases = [workload.metadata.name if workload else part for part, workload in parts.items()]
+    traces = await _left(reader, options.namespace, deployments, leases)
     if options.dry_run:
         return _answer(traces, "would be removed", FINE)
     if not command.is_agreed(options, [f"removes {len(names)} {what}" for what, names in traces.items()]):
         return _answer(traces, "not changed", NOTHING)
     logs.configure(logs.LogFormat.TEXT, logs.LogLevel.INFO)
-    chosen = uninstall.UninstallSettings(namespace=options.namespace, timeout_seconds=options.timeout)
+    chosen = uninstall.UninstallSettings(
+        namespace=options.namespace, deployments=",".join(deployments), lease=leases[0], leases=",".join(leases),
+        timeout_seconds=options.timeout,
+    )  # fmt: skip
     code = await uninstall.uninstall(reader.api.connection, chosen)
     is_done = code == 0
     return _answer(traces, "removed" if is_done else "not all removed", FINE if is_done else NOTHING)
 
 
-async def _left(reader: Reader, namespace: str) -> dict[str, list[str]]:
+async def _left(reader: Reader, namespace: str, deployments: list[str], leases: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of what is stopped or removed, by kind. Raises errors.ApiServerError."""
     nodes = (await objects.list_all(reader.api, resources.NODES, decode=pods.Node)).items
     metrics, histories = list[dict[str, Any]](), list[dict[str, Any]]()
@@ -65,22 +71,18 @@ async def _left(reader: Reader, namespace: str) -> dict[str, list[str]]:
             reader.api, resources.CONFIG_MAPS, namespace=namespace, label_selector=stored.SELECTOR, metadata_only=True
         )
         histories = listing.items
+    existing = list[str]()
+    for name in leases:
+        with reader.attempt(f"leases/{name}"):
+            existing.append(_name(await objects.get(reader.api, resources.LEASES, name, namespace=namespace)))
     marked = [node.metadata.name for node in nodes if uninstall.carries_traces(node)]
     return {
-        "Deployments to stop": await _existing(reader, resources.DEPLOYMENTS, namespace),
+        "Deployments to stop": deployments,
         "nodes with Mid resources or annotations": marked,
         "NodeMetrics": [_name(metric) for metric in metrics],
         "ConfigMaps with the history of workloads": [_name(history) for history in histories],
-        "Leases": await _existing(reader, resources.LEASES, namespace),
+        "Leases": existing,
     }
-
-
-async def _existing(reader: Reader, resource: resources.Resource, namespace: str) -> list[str]:
-    existing = []
-    for name in (MANAGER, SCHEDULER):
-        with reader.attempt(f"{resource.plural}/{name}"):
-            existing.append(_name(await objects.get(reader.api, resource, name, namespace=namespace)))
-    return existing
 
 
 def _name(item: Mapping[str, Any]) -> str:

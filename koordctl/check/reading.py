@@ -10,12 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from api_types import names
 from api_types.kubernetes import times
-from apiserver_client import objects, resources, session
+from apiserver_client import objects, session
 from fleet import scheduler_config
 from fleet.admission_rules import POLICY_BINDINGS, RULES, WEBHOOKS
 from fleet.findings import MANAGER, MID_LIMITS, SCHEDULER, FleetSnapshot, Installation
 from fleet.reading import WORKLOADS, Reader
-from manager import lease
 
 
 class Right(NamedTuple):
@@ -47,7 +46,7 @@ VIEWER: Final = (
     *_reads(names.NODE_METRIC_PLURAL, names.GROUP),
     Right("list", "priorityclasses", "scheduling.k8s.io"),
     *(Right("get", "configmaps", in_namespace=True, name=name) for name in _CONFIG_MAPS),
-    *(Right("get", kind.plural, kind.group, in_namespace=True, name=name) for name, kind in WORKLOADS.items()),
+    *(Right("list", kind.plural, kind.group, in_namespace=True) for kind in dict.fromkeys(WORKLOADS.values())),
     *(Right("list", rule.plural, rule.group) for rule in RULES),
     *(Right("get", rule.plural, rule.group, name=MID_LIMITS) for rule in (WEBHOOKS, POLICY_BINDINGS[0])),
     *(Right("get", "leases", "coordination.k8s.io", in_namespace=True, name=name) for name in (MANAGER, SCHEDULER)),
@@ -79,9 +78,11 @@ INSTALLER: Final = (
 """Rights that `helm install` needs with the default values; helm keeps its release in a Secret."""
 
 
-def with_config_map(rights: Iterable[Right], name: str) -> list[Right]:
-    """Return rights in which the ConfigMap of the configuration has another name."""
-    return [right._replace(name=name) if right.name == names.SLO_CONTROLLER_CONFIG else right for right in rights]
+def with_names(rights: Iterable[Right], installed: Installation) -> list[Right]:
+    """Return rights to the ConfigMap of the configuration and to Leases by their names in an installation."""
+    own = {("configmaps", names.SLO_CONTROLLER_CONFIG): installed.config_map}
+    own |= {("leases", part): installed.name(part) for part in (MANAGER, SCHEDULER)}
+    return [right._replace(name=own.get((right.resource, right.name), right.name)) for right in rights]
 
 
 def named(rights: Iterable[Right], namespace: str) -> str:
@@ -123,13 +124,12 @@ async def read(
     reader = Reader(api, now)
     snapshot = await reader.snapshot(namespace)
     installed = snapshot.installation or Installation(namespace)
-    missing = await missing_rights(api, with_config_map(candidates, installed.config_map), namespace)
+    missing = await missing_rights(api, with_names(candidates, installed), namespace)
     renewed = None
     if installed.leader:
         await sleep(RENEWAL_SECONDS)
-        with reader.attempt(f"leases/{MANAGER}"):
-            leader = await objects.get(api, resources.LEASES, MANAGER, namespace=namespace, decode=lease.Lease)
-            renewed = times.parse_rfc3339_or_none(leader.spec.renew_time)
+        leader = await reader.lease(namespace, MANAGER, installed.workloads.get(MANAGER))
+        renewed = times.parse_rfc3339_or_none(leader.renew_time)
     served = await read_served(reader)
     return CheckInputs(dataclasses.replace(snapshot, unread=tuple(reader.unread)), served, renewed, missing)
 

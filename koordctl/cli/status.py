@@ -152,8 +152,8 @@ def _parts(installed: Installation) -> Table:
         is_ready = 0 < ready == replicas
         leader = f"leader {installed.leader}" if name == MANAGER and installed.leader else ""
         state = leader if is_ready else "; ".join(part for part in ("not all ready", leader) if part)
-        version = installed.versions().get(name, UNKNOWN)
-        rows.append((OK_SIGN if is_ready else WARNING_SIGN, title, name, f"{ready} of {replicas}", version, state))
+        version, shown = installed.versions().get(name, UNKNOWN), workload.metadata.name
+        rows.append((OK_SIGN if is_ready else WARNING_SIGN, title, shown, f"{ready} of {replicas}", version, state))
         styles.append("" if is_ready else "warning")
     titles = (Column(title) for title in ("PART", "OBJECT", "READY", "VERSION", "STATE"))
     return Table([Column("", is_drawing=True), *titles], rows, styles)

@@ -14,7 +14,6 @@ from api_types import names
 from api_types.kubernetes import pods
 from api_types.wire_model import leaves
 from apiserver_client import objects, resources
-from fleet import wire
 from fleet.findings import AGENT
 from fleet.reading import Reader
 from koordctl.cli import command, flags, manifests
@@ -158,13 +157,11 @@ async def _explain(reader: Reader, options: Namespace, evaluated: evaluation.Con
     if metric is not None and explained.strategy is not None:
         differs = _differences(metric, explained.strategy)
         explained = dataclasses.replace(explained, spec_differs=differs, preview=file is not None)
-    with reader.attempt(f"{resources.DAEMON_SETS.plural}/{AGENT}", is_optional=True):
-        kind = resources.DAEMON_SETS
-        agent = await objects.get(reader.api, kind, AGENT, namespace=namespace, decode=wire.WireWorkload)
-        if agent.argument("--enable-suppression") in ("", "false"):  # koordlet.suppression.enabled of the chart
-            off = "midSuppressThresholdPercent"
-            values = (value._replace(effective=value.effective and value.key != off) for value in explained.values)
-            explained = dataclasses.replace(explained, values=tuple(values))
+    agent = await reader.workload(namespace, AGENT)
+    if agent and agent.argument("--enable-suppression") in ("", "false"):  # koordlet.suppression.enabled of the chart
+        off = "midSuppressThresholdPercent"
+        values = (value._replace(effective=value.effective and value.key != off) for value in explained.values)
+        explained = dataclasses.replace(explained, values=tuple(values))
     return answer(explained, command.missing_rights(reader))
 
 

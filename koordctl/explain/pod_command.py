@@ -26,7 +26,6 @@ from fleet.reading import Reader
 from koordctl.cli import command, flags
 from koordctl.cli.answer import Answer
 from koordctl.explain import pod, room
-from manager import lease
 from manager.cache import store
 from manager.mid_resource import decision
 from manager.mid_resource.decision import Action
@@ -127,16 +126,13 @@ def _name(text: str, namespace: str) -> _Name:
 
 async def _record(options: Namespace, reader: Reader, name: _Name) -> _Record:
     """Request what the leading replica of the scheduler recorded about the pod."""
-    holder = ""
-    with reader.attempt(f"leases/{SCHEDULER}"):
-        leader = await objects.get(
-            reader.api, resources.LEASES, SCHEDULER, namespace=options.suite_namespace, decode=lease.Lease
-        )
-        holder = (leader.spec.holder_identity or "").partition("_")[0]
+    workload = await reader.workload(options.suite_namespace, SCHEDULER)
+    leader = await reader.lease(options.suite_namespace, SCHEDULER, workload)
+    holder = (leader.holder_identity or "").partition("_")[0]
     if not holder and any(gap.is_right for gap in reader.unread):
         return _Record()  # the missing right is named
     if not holder:
-        lack = f"no decision record: the Lease {options.suite_namespace}/{SCHEDULER} has no holder to ask"
+        lack = f"no decision record: no replica of {SCHEDULER} in {options.suite_namespace} leads"
         return _Record(lacks=[lack])
     to = PodPort(options.suite_namespace, holder, _DEBUG_PORT)
     try:

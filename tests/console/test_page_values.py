@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from api_types import names
+from api_types.kubernetes import pods
 from api_types.node_metric.evaluation_report import Packed
 from api_types.node_metric.mid_report import WireResources
 from console.cluster.details import (
@@ -245,14 +246,15 @@ def test_the_page_of_a_node():
     ],
 )
 def test_a_part_is_ready_where_all_replicas_are(name, ready, wanted, word):
-    found = wire.WireWorkload(status=wire.WorkloadStatus(ready_replicas=ready, replicas=wanted))
+    status = wire.WorkloadStatus(ready_replicas=ready, replicas=wanted)
+    found = wire.WireWorkload(pods.ObjectMeta(f"own-{name}"), status=status)
     installed = Installation("suite", workloads={name: found}, leader="m-0", renewed=NOW - dt.timedelta(seconds=9))
     snapshot = FleetSnapshot(NOW, "https://x", (NODE,), installed)
     values = health.context(fleets.seen([], snapshot=snapshot), Listed(()), "suite", NOW)
-    (part,) = (each for each in values["parts"] if each["name"] == name)
+    (part,) = (each for each in values["parts"] if each["name"] == f"own-{name}")
     assert (part["word"], part["ready"]) == (word, f"{ready} of {wanted}")
     assert part["more"] == ("leader m-0, renewed 9 s ago" if name == MANAGER else "")
-    assert [each["word"] for each in values["parts"] if each["name"] != name] == ["not found"] * 3
+    assert [each["word"] for each in values["parts"] if each is not part] == ["not found"] * 3
 
 
 def test_the_page_health_counts_reports_and_shows_twenty_events():

@@ -106,7 +106,7 @@ class ScriptedServer:
         self._scripts: dict[tuple[str, str], list[Scripted]] = defaultdict(list)
 
     def on(self, method: str, path: str, *answers: Scripted, selector: str = "") -> None:
-        """Add answers to the script of a route; with `selector`, only for requests with that fieldSelector."""
+        """Add answers to the script of a route; with `selector`, only for requests with that selector."""
         self._scripts[method, f"{path}?{selector}" if selector else path].extend(answers)
 
     def asked(self, method: str, path: str | None = None) -> list[Received]:
@@ -134,7 +134,8 @@ class ScriptedServer:
             while (request := await _receive(reader)) is not None:
                 self.requests.append(request)
                 await self._notify()
-                selected = f"{request.path}?{request.query.get('fieldSelector')}"
+                query = request.query
+                selected = f"{request.path}?{query.get('fieldSelector') or query.get('labelSelector')}"
                 script = self._scripts.get((request.method, selected)) or self._scripts.get(
                     (request.method, request.path), [NOT_SERVED]
                 )

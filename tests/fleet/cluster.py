@@ -81,6 +81,11 @@ def workload(name, version="0.1.0", replicas=2, ready=2):
     return {"metadata": {"name": name, "labels": {"app.kubernetes.io/version": version}}, "status": status}
 
 
+def installed(name, *counts, **more):
+    """Return the list of the workloads with the label of a part."""
+    return listing(workload(name, *counts, **more))
+
+
 def listing(*items, more=""):
     return {"metadata": {"resourceVersion": "7", "continue": more}, "items": copy.deepcopy(list(items))}
 

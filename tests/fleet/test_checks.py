@@ -19,7 +19,7 @@ NOW = times.parse_rfc3339(cluster.NOW)
 RULES = "/apis/admissionregistration.k8s.io"
 WEBHOOK = f"{RULES}/v1/mutatingwebhookconfigurations/koord-suite-mid-limits"
 BINDING = f"{RULES}/v1beta1/mutatingadmissionpolicybindings/koord-suite-mid-limits"
-ADMISSION = f"/apis/apps/v1/namespaces/{SUITE}/deployments/koord-admission"
+ADMISSION = f"/apis/apps/v1/namespaces/{SUITE}/deployments?app.kubernetes.io/name=koord-admission"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 EVENTS = "/api/v1/events"
 SCHEDULER = f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler"
@@ -38,16 +38,18 @@ def refusal(message, name="etl", seconds_ago=60, namespace="shop"):
 
 DENIED = "pods \"etl-\" is forbidden: ValidatingAdmissionPolicy 'koord-suite-mid-schedulers' denied request: set x"
 WORKS = {
-    WEBHOOK: webhook(), ADMISSION: cluster.workload("koord-admission"), EVENTS: cluster.listing(),
+    WEBHOOK: webhook(), ADMISSION: cluster.installed("koord-admission"), EVENTS: cluster.listing(),
     CLASSES: cluster.listing(*({"metadata": {"name": f"koord-{name}"}, "value": value}
                                for name, value in (("prod", 9000), ("mid", 7000)))),
     SCHEDULER: {"metadata": {}, "data": {"scheduler-plugin.yaml": "plugins: {}"}},
 }  # fmt: skip
 
+NO_WEBHOOK = {WEBHOOK: None, ADMISSION: cluster.listing()}
+
 
 async def checked(**changes):
     """Return the results in a cluster that works, with objects changed by path or name; None removes one."""
-    agent = cluster.workload("koordlet", replicas=1, ready=1)
+    agent = cluster.installed("koordlet", replicas=1, ready=1)
     routes = {"agent": agent, "namespaces": cluster.listing(), **WORKS, **changes}
     async with apiserver.running() as server, server.session() as api:
         for name, document in healthy(**routes).items():
@@ -99,8 +101,8 @@ OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": 
 @pytest.mark.parametrize(
     ("changes", "code", "text"),
     [
-        ({ADMISSION: cluster.workload("koord-admission", ready=0)}, "AdmissionReady", "koord-admission: 0 of 2 ready"),
-        ({ADMISSION: None}, "AdmissionReady", "it is missing"),
+        ({ADMISSION: cluster.installed("koord-admission", ready=0)}, "AdmissionReady", "koord-admission: 0 of 2 ready"),
+        ({ADMISSION: cluster.listing()}, "AdmissionReady", "it is missing"),
         ({WEBHOOK: None}, "AdmissionReady", "MutatingWebhookConfiguration koord-suite-mid-limits is missing"),
         ({WEBHOOK: {"webhooks": [{"clientConfig": {}}]}}, "AdmissionReady", "caBundle is empty"),
         ({WEBHOOK: {"webhooks": [{"clientConfig": {"caBundle": "eA=="}}]}}, "AdmissionReady", "caBundle is empty"),
@@ -135,7 +137,7 @@ async def test_a_fault_is_a_finding(changes, code, text):
 @pytest.mark.parametrize(
     ("changes", "code", "text"),
     [
-        ({WEBHOOK: None, ADMISSION: None, BINDING: {"metadata": {}}}, "AdmissionReady", "policy: Mutating"),
+        ({**NO_WEBHOOK, BINDING: {"metadata": {}}}, "AdmissionReady", "policy: Mutating"),
         ({"nodes": node(OWN_LIMIT), "metrics": usage("15")}, "NodesAboveThreshold", "no node is above"),
         ({"nodes": short(4)}, "MidShort", "no node is short"),
         ({"metrics": predicted("2")}, "SystemUsageReducesMid", "of no node is mostly outside"),
@@ -154,7 +156,7 @@ async def test_what_is_as_it_should_be_passes(changes, code, text):
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({WEBHOOK: None, ADMISSION: None}, "AdmissionReady"),
+        (NO_WEBHOOK, "AdmissionReady"),
         ({WEBHOOK: cluster.forbidden("it")}, "AdmissionReady"),
         ({SCHEDULER: cluster.forbidden("it")}, "NodesAboveThreshold"),
         ({EVENTS: cluster.forbidden("them")}, "MidPodsRefused, MidEvictionNotAllowed"),

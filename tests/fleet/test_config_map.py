@@ -17,7 +17,7 @@ NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
 def manager(*arguments):
     return {
-        "metadata": {"name": "koord-manager"},
+        "metadata": {"name": "m", "labels": {"app.kubernetes.io/name": "koord-manager"}},
         "spec": {"template": {"spec": {"containers": [{"args": ["run", *arguments]}, {}]}}},
     }
 
@@ -45,7 +45,7 @@ async def test_the_name_is_an_argument_of_the_manager(arguments):
         assert await reader.config_map(NAMESPACE) == NAME
     assert installed.config_map == NAME
     assert "colocation is on" in installed.configuration
-    assert f"get configmaps {NAME} in NAMESPACE" in map(str, reading.with_config_map(reading.VIEWER, NAME))
+    assert f"get configmaps {NAME} in NAMESPACE" in map(str, reading.with_names(reading.VIEWER, installed))
 
 
 async def test_arguments_of_another_type_are_an_answer_that_cannot_be_decoded():

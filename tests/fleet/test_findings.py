@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from api_types.kubernetes import pods
 from fleet import checks, findings, wire
 from fleet.finding_kinds import KINDS, Severity
 from fleet.findings import FleetSnapshot, Installation, Unread
@@ -62,10 +63,10 @@ def test_a_finding_names_its_first_node_and_counts_the_others(count, subject):
 
 
 def test_a_lease_that_was_not_read_is_no_missing_leader():
-    manager = {"koord-manager": wire.WireWorkload(status=wire.WorkloadStatus(ready_replicas=2, replicas=2))}
-    installed = Installation("koordinator-system", workloads=manager)
+    manager = wire.WireWorkload(pods.ObjectMeta("m"), status=wire.WorkloadStatus(ready_replicas=2, replicas=2))
+    installed = Installation("koordinator-system", workloads={"koord-manager": manager})
     assert [item.kind.code for item in find(installation=installed)] == ["Leader"]
-    hidden = (Unread("leases/koord-manager", "403", is_right=True),)
+    hidden = (Unread("leases/m", "403", is_right=True),)
     assert find(installation=installed, unread=hidden) == []
 
 

@@ -102,7 +102,7 @@ def routes():
         nodes=cluster.listing(*nodes),
         metrics=cluster.listing(*metrics),
         pods=cluster.listing(cluster.pod(), _waiting()),
-        agent=cluster.workload("koordlet", replicas=3, ready=2),
+        agent=cluster.installed("koordlet", replicas=3, ready=2),
         config=config,
         stored={"metadata": {"name": "koord-manager-last-good-config"}},
     ) | {
@@ -110,7 +110,9 @@ def routes():
         "/api/v1/events": cluster.listing(),
         "/apis/scheduling.k8s.io/v1/priorityclasses": cluster.listing(*classes),
         rules: {"webhooks": []},
-        f"/apis/apps/v1/namespaces/{SUITE}/deployments/koord-admission": cluster.workload("koord-admission"),
+        f"/apis/apps/v1/namespaces/{SUITE}/deployments?app.kubernetes.io/name=koord-admission": cluster.installed(
+            "koord-admission"
+        ),
         f"{METRICS}/worker-1": metrics[0],
         "/api/v1/namespaces/shop/pods/etl-0": _waiting(),
         f"/api/v1/namespaces/{SUITE}/configmaps/koord-scheduler": {

@@ -1,3 +1,6 @@
+{{/* Name of a workload, its service account and its Lease. Call with (list $ "koordlet"). */}}
+{{- define "koord-suite.name" -}}{{ (index . 0).Values.namePrefix }}{{ index . 1 }}{{- end }}
+
 {{/* Selector labels of a workload. Call with (list $ "koordlet"). */}}
 {{- define "koord-suite.selectorLabels" -}}
 app.kubernetes.io/name: {{ index . 1 }}

@@ -7,9 +7,9 @@ the name of the value that leaves it to its owner. Without a cluster (helm templ
 {{- $values := .Values -}}
 {{- $found := list -}}
 {{- range list
-  (list $values.koordlet.enabled "apps/v1" "DaemonSet" $release.Namespace "koordlet" "koordlet.enabled=false")
-  (list $values.manager.enabled "apps/v1" "Deployment" $release.Namespace "koord-manager" "manager.enabled=false")
-  (list (ne (include "koord-suite.schedulerMode" .) "none") "apps/v1" "Deployment" $release.Namespace "koord-scheduler" "scheduler.mode=none")
+  (list $values.koordlet.enabled "apps/v1" "DaemonSet" $release.Namespace (include "koord-suite.name" (list . "koordlet")) "koordlet.enabled=false")
+  (list $values.manager.enabled "apps/v1" "Deployment" $release.Namespace (include "koord-suite.name" (list . "koord-manager")) "manager.enabled=false")
+  (list (ne (include "koord-suite.schedulerMode" .) "none") "apps/v1" "Deployment" $release.Namespace (include "koord-suite.name" (list . "koord-scheduler")) "scheduler.mode=none")
   (list $values.sloControllerConfig.create "v1" "ConfigMap" $release.Namespace $values.sloControllerConfig.name "sloControllerConfig.create=false")
   (list $values.crds.install "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "nodemetrics.slo.koordinator.sh" "crds.install=false")
   (list $values.priorityClasses.create "scheduling.k8s.io/v1" "PriorityClass" "" "koord-prod" "priorityClasses.create=false")
@@ -26,7 +26,7 @@ the name of the value that leaves it to its owner. Without a cluster (helm templ
 {{- end -}}
 {{- end -}}
 {{- with $found -}}
-{{- fail (printf "objects of another helm release have the names of this one's; beside Koordinator use a namespace of your own, see docs/how-to/beside-koordinator.md.\n%s" (join "\n" .)) -}}
+{{- fail (printf "objects of another helm release have the names of this one's; beside Koordinator set namePrefix, or use a namespace of your own: see docs/how-to/beside-koordinator.md.\n%s" (join "\n" .)) -}}
 {{- end -}}
 {{- if and (eq $values.scheduler.name "koord-scheduler") (ne (include "koord-suite.schedulerMode" .) "none") -}}
 {{- $theirs := lookup "apps/v1" "Deployment" "koordinator-system" "koord-scheduler" -}}

@@ -1,6 +1,6 @@
 {{/*
 What the values of a part set in its workload and its pods: one template for each field, used by every workload. PART is
-the name of the workload, which is also its label app.kubernetes.io/name.
+the label app.kubernetes.io/name of the workload, and its name without namePrefix.
 */}}
 
 {{/* Values of the service accounts by PART, as YAML. Those of the hooks have none. */}}
@@ -19,15 +19,15 @@ Name of the service account of a part. Two parts never share one: it is how RBAC
 Call with (list $ PART).
 */}}
 {{- define "koord-suite.serviceAccountName" -}}
-{{- $part := index . 1 -}}
+{{- $root := index . 0 -}}{{- $part := index . 1 -}}
 {{- $all := include "koord-suite.serviceAccounts" (index . 0) | fromYaml -}}
 {{- $own := get $all $part | default (dict "create" true) -}}
-{{- $name := $own.name | default $part -}}
+{{- $name := $own.name | default (hasKey $all $part | ternary (include "koord-suite.name" .) $part) -}}
 {{- if not (or $own.create $own.name) -}}
 {{- fail (printf "serviceAccount.create of %s is false: set its serviceAccount.name to an existing ServiceAccount" $part) -}}
 {{- end -}}
 {{- range $other, $account := $all -}}
-{{- if and (ne $other $part) (eq ($account.name | default $other) $name) -}}
+{{- if and (ne $other $part) (eq ($account.name | default (include "koord-suite.name" (list $root $other))) $name) -}}
 {{- fail (printf "serviceAccount.name of %s and of %s is %s: each part needs a ServiceAccount of its own" $part $other $name) -}}
 {{- end -}}
 {{- end -}}

@@ -33,7 +33,8 @@ async def server():
         prediction = {"predictor": "calibrated", "warmPods": 7}
         server.add("nodemetrics", {"metadata": {"name": "n1"}, "status": {"prediction": prediction}})
         spec = {"replicas": 1, "selector": {"matchLabels": {"app.kubernetes.io/name": "koord-manager"}}}
-        server.add("deployments", {"metadata": {"name": "koord-manager"}, "spec": spec}, NAMESPACE)
+        metadata = {"name": "a-koord-manager", "labels": {"app.kubernetes.io/name": "koord-manager"}}
+        server.add("deployments", {"metadata": metadata, "spec": spec}, NAMESPACE)
         yield server
 
 
@@ -86,7 +87,7 @@ async def test_an_uninstallation_names_what_is_left(server, monkeypatch, words, 
     answer = await answer_of(server, uninstall, *words)
     assert answer.exit_code == code
     assert answer.data.objects == {
-        "Deployments to stop": ["koord-manager"],
+        "Deployments to stop": ["a-koord-manager"],
         "nodes with Mid resources or annotations": ["n1"],
         "NodeMetrics": ["n1"],
         "ConfigMaps with the history of workloads": [],
@@ -101,11 +102,11 @@ async def test_an_uninstallation_takes_away_what_it_named(server):
     assert "kubernetes.io/mid-cpu" not in server.get("nodes", "n1")["status"]["allocatable"]
     assert server.all("nodemetrics") == []
     again = await answer_of(server, uninstall, "--dry-run")
-    assert [each for each in again.data.objects.values() if each] == [["koord-manager"]]
+    assert [each for each in again.data.objects.values() if each] == [["a-koord-manager"]]
 
 
 async def test_an_uninstallation_in_an_empty_cluster_is_done(server, capsys):
-    server.remove("deployments", "koord-manager", NAMESPACE)
+    server.remove("deployments", "a-koord-manager", NAMESPACE)
     server.remove("nodemetrics", "n1")
     server.remove("nodes", "n1")
     assert (await answer_of(server, uninstall, "--yes")).exit_code == 0

@@ -37,7 +37,8 @@ def stamp(seconds_ago):
 
 
 def suite(name, **status):
-    return {"metadata": {"name": name, "labels": {"app.kubernetes.io/version": "0.2.0"}}, "status": status}
+    labels = {"app.kubernetes.io/version": "0.2.0", "app.kubernetes.io/name": name}
+    return {"metadata": {"name": name, "labels": labels}, "status": status}
 
 
 @pytest.fixture
@@ -233,7 +234,11 @@ def results(nodes=(), parts=None, unread=(), required=(), dropped=(), **more):
         {name: more.pop(name) for name in tuple(more) if name in of.__dataclass_fields__}
         for of in (CheckInputs, FleetSnapshot)
     )
-    found = Installation(NAMESPACE, workloads=parts or {}, **more)
+    named = {
+        part: msgspec.structs.replace(given, metadata=msgspec.structs.replace(given.metadata, name=part))
+        for part, given in (parts or {}).items()
+    }
+    found = Installation(NAMESPACE, workloads=named, **more)
     all_nodes = None if nodes is None else tuple(nodes)
     snapshot = FleetSnapshot(NOW, "https://x", all_nodes, found, tuple(unread), **of_snapshot)
     return {

@@ -3,9 +3,11 @@
 import click
 import pytest
 
+from api_types.kubernetes import pods
+from fleet import wire
 from fleet.checks import CheckVerdict, Verdict
 from fleet.finding_kinds import KINDS
-from fleet.findings import AGENT, MANAGER, Finding
+from fleet.findings import AGENT, MANAGER, Finding, Installation
 from koordctl.check import reading, results
 from koordctl.check.reading import Right
 from tests.koordctl.parsing import parsed
@@ -53,10 +55,12 @@ def test_rights_of_one_resource_are_named_together():
     assert reading.named([], "suite") == ""
 
 
-def test_only_the_config_map_of_the_configuration_has_another_name():
-    renamed = reading.with_config_map(reading.VIEWER, "another")
+def test_the_config_map_and_the_leases_are_asked_for_by_their_names():
+    manager = wire.WireWorkload(pods.ObjectMeta("suite-koord-manager"))
+    installed = Installation("s", workloads={"koord-manager": manager}, config_map="another")
+    renamed = reading.with_names(reading.VIEWER, installed)
     changed = [(old.name, new.name) for old, new in zip(reading.VIEWER, renamed, strict=True) if old != new]
-    assert changed == [("slo-controller-config", "another")]
+    assert changed == [("slo-controller-config", "another"), ("koord-manager", "suite-koord-manager")]
 
 
 def test_parts_that_are_required_and_categories_that_are_left_out_are_lists():

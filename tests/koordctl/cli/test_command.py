@@ -85,7 +85,7 @@ def test_koordinators_reports_and_a_node_without_a_report(tmp_path, capsys):
 
 
 def test_status_names_what_is_wrong_and_the_next_command(tmp_path, capsys):
-    routes = healthy(agent=cluster.workload("koordlet", ready=1), lease={"spec": {}})
+    routes = healthy(agent=cluster.installed("koordlet", ready=1), lease={"spec": {}})
     with kubeconfig_of(tmp_path, **routes) as file:
         assert koordctl.main(["status", "--kubeconfig", str(file)]) == 0
     shown = capsys.readouterr().out

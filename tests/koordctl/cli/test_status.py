@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from api_types.kubernetes import pods
 from console.pages import health
 from fleet import checks, wire
 from fleet.findings import FleetSnapshot, Installation
@@ -18,7 +19,9 @@ NOW = dt.datetime(2026, 11, 21, 10, tzinfo=dt.UTC)
 
 def workload(wanted, there, ready):
     return wire.WireWorkload(
-        spec=wire.WorkloadSpec(replicas=wanted), status=wire.WorkloadStatus(ready_replicas=ready, replicas=there)
+        metadata=pods.ObjectMeta("koord-scheduler"),
+        spec=wire.WorkloadSpec(replicas=wanted),
+        status=wire.WorkloadStatus(ready_replicas=ready, replicas=there),
     )
 
 

@@ -207,5 +207,5 @@ def test_the_written_spec_is_compared_and_a_draft_previewed(explain, tmp_path):
 @pytest.mark.parametrize(("args", "is_shown"), [([], False), (["--enable-suppression"], True)])
 def test_the_threshold_of_suppression_has_no_effect_where_the_agents_do_not_suppress(explain, args, is_shown):
     agent = cluster.workload("koordlet") | {"spec": {"template": {"spec": {"containers": [{"args": args}]}}}}
-    _, out, _ = explain("config", routes=cluster_of(agent=agent))
+    _, out, _ = explain("config", routes=cluster_of(agent=cluster.listing(agent)))
     assert ("midSuppressThresholdPercent" in out) is is_shown
