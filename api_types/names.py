@@ -98,6 +98,8 @@ ANNOTATION_VPA_IN_PLACE: Final = "vpaInPlaceUpdated"
 ANNOTATION_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """Of Kubernetes, on a PersistentVolumeClaim: the node for which a volume is being provisioned."""
 
+LABEL_MID_NAMESPACE: Final = "koordinator.sh/mid"
+"""Label of a namespace; `enabled` makes Mid pods of those without a class of their own."""
 ANNOTATION_MID_QUOTA: Final = "koordinator.sh/mid-quota"
 """Of this project, on a Namespace: the most Mid resources that its pods may hold, `{"cpu": "20", "memory": "64Gi"}`."""
 

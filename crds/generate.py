@@ -15,7 +15,7 @@ import yaml
 
 from api_types import names
 from api_types.kubernetes import yaml_text
-from api_types.mid_pods import policy
+from api_types.mid_pods import policy, profile
 from api_types.node_metric import crd_manifest
 from charts.generators import colocation_schema, dashboards
 from docs.generators import pages
@@ -41,14 +41,12 @@ def generated() -> dict[pathlib.Path, str]:
     crd = HEAD + yaml_text.dump(crd_manifest.manifest())
     files = ROOT / "charts" / "koord-suite" / "files"
     schema = files.parent / "values.schema.json"
-    limits, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME)
-    mid_only, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME, native_limits=False)
     boards = dashboards.texts()
     return {
         ROOT / "crds" / FILE: crd,
         files / FILE: crd,
-        files / "mid-limits-policy.yaml": POLICY_HEAD + yaml_text.dump(limits["spec"]),
-        files / "mid-resources-policy.yaml": POLICY_HEAD + yaml_text.dump(mid_only["spec"]),
+        files / "mid-limits-policy.yaml": _policies(native_limits=True),
+        files / "mid-resources-policy.yaml": _policies(native_limits=False),
         files / "mid-limits-conditions.yaml": POLICY_HEAD + yaml_text.dump(list(policy.CONDITIONS)),
         ROOT / "koordctl" / "export" / "alert-rules.yaml": (files / "alert-rules.yaml").read_text(encoding="utf-8"),
         **{files / "dashboards" / name: text for name, text in boards.items()},
@@ -57,6 +55,13 @@ def generated() -> dict[pathlib.Path, str]:
         schema: colocation_schema.inserted(schema.read_text(encoding="utf-8")),
         **pages.generated(),
     }
+
+
+def _policies(*, native_limits: bool) -> str:
+    """Return the specs of the policies of new pods, by the names of the policies."""
+    limits, _ = policy.limits_of_mid_pods(POLICY, SCHEDULER_NAME, native_limits=native_limits)
+    opt_in, _ = policy.profile_objects(profile.OPT_IN, SCHEDULER_NAME, native_limits=native_limits)
+    return POLICY_HEAD + yaml_text.dump({POLICY: limits["spec"], profile.OPT_IN.name: opt_in["spec"]})
 
 
 def _app_version() -> str:

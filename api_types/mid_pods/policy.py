@@ -75,24 +75,28 @@ def limits_of_mid_pods(
     return _objects(name, spec, version)
 
 
-def profile_objects(profile: Profile, scheduler_name: str = "", version: str = "v1") -> list[dict[str, Any]]:
+def profile_objects(
+    profile: Profile, scheduler_name: str = "", version: str = "v1", *, native_limits: bool = True
+) -> list[dict[str, Any]]:
     """Return the policy that does what a profile does for the pods that it selects, and its binding.
 
-    Raises RulesRefused.
+    Pods of its own class match again, for a policy that has not matched a pod has no second turn. Raises RulesRefused.
     """
     fields = list(_fields(profile))
     if not fields and profile.skips_resources:
         raise RulesRefused("the profile sets no field and skips the resources; want at least one field")
     mutations = [_mutation(fields)] if fields else []
     variables = []
+    classes = f"object.spec.?priorityClassName.orValue('') in ['', '{profile.priority_class_name}']"
     if not profile.skips_resources:
         variables = _variables(" && ".join(f"({condition['expression']})" for condition in CONDITIONS))
-        mutations.append(_mutation(_limits(scheduler_name)))
+        mutations.append(_mutation(_limits(scheduler_name, native_limits=native_limits)))
     spec = {
         "matchConstraints": _match(
             namespaceSelector=profile.namespace_selector and profile.namespace_selector.to_wire(),
             objectSelector=profile.selector and profile.selector.to_wire(),
         ),
+        "matchConditions": [{"name": "of-no-other-class", "expression": classes}] if profile.keeps_classes else [],
         "variables": variables,
         "mutations": mutations,
     }

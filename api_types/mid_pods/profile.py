@@ -15,7 +15,7 @@ import pydantic
 
 from api_types import names
 from api_types.colocation import selector as selectors
-from api_types.colocation.selector import NodeSelector
+from api_types.colocation.selector import NodeSelector, Requirement
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.mid_pods.resources import RulesRefused, mapping, text
 
@@ -60,6 +60,18 @@ class Profile:
     priority_class_name: str = ""
     skips_resources: bool = False
     """Whether the resources of the pods stay as they are."""
+    keeps_classes: bool = False
+    """Whether a pod of another PriorityClass stays as it is."""
+
+
+OPT_IN: Final = Profile(
+    "koord-suite-mid-namespaces",
+    NodeSelector(match_labels={names.LABEL_MID_NAMESPACE: "enabled"}),
+    NodeSelector(match_expressions=[Requirement(key=names.LABEL_PRIORITY_CLASS, operator="DoesNotExist")]),
+    priority_class_name=PriorityClass.MID.value,
+    keeps_classes=True,
+)
+"""Makes pods of a namespace Mid that have no class of their own."""
 
 
 def read(document: Mapping[str, Any]) -> Profile:

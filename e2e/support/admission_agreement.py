@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from e2e.support import mid_pod_examples as examples
 from tools.localcluster import go_binaries, standalone_control_plane
 from tools.localcluster.apiserver_requests import Connection, RequestError
 from tools.localcluster.standalone_control_plane import ControlPlane
@@ -92,6 +93,13 @@ def completed(pod: dict[str, Any]) -> dict[str, Any]:
     """Return a pod with the number of its PriorityClass, which the API server adds before policies and webhooks."""
     name = pod["spec"].get("priorityClassName")
     return {**pod, "spec": {**pod["spec"], **({"priority": PRIORITIES[name]} if name else {})}}
+
+
+def opted_in(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod as a namespace that opts in makes it, before the rules for Mid pods."""
+    if pod["spec"].get("priorityClassName") or examples.LABEL in pod["metadata"]["labels"]:
+        return pod
+    return {**pod, "spec": {**pod["spec"], "priorityClassName": "koord-mid"}}
 
 
 def difference(one: Any, other: Any, path: str = "") -> str:

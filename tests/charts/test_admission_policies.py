@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from api_types import names
-from api_types.mid_pods import policy, quota
+from api_types.mid_pods import policy, profile, quota
 from manager.cli.admission import config_review
-from manager.cli.admission.server import HANDLER
+from manager.cli.admission.server import HANDLER, OPT_IN_HANDLER
 from manager.cli.admission.settings import ENV_PREFIX, AdmissionSettings
 from tests.api_types.mid_pods.test_quota import PATTERN
 from tests.charts import chart
@@ -264,7 +264,10 @@ def rendered(*values, served=()):
 def test_the_policy_is_rendered_where_it_is_served_or_demanded(values, served, version):
     found = rendered(*values, served=served)
     objects = [*found.of_kind(KIND).values(), *found.of_kind(f"{KIND}Binding").values()]
-    expected = policy.limits_of_mid_pods("koord-suite-mid-limits", "koord-scheduler", version) if version else []
+    limits = policy.limits_of_mid_pods("koord-suite-mid-limits", "koord-scheduler", version or "v1")
+    opt_in, binding = policy.profile_objects(profile.OPT_IN, "koord-scheduler", version or "v1")
+    binding = {**binding, "spec": {"policyName": "koord-suite-mid-namespaces"}}
+    expected = [limits[0], opt_in, limits[1], binding] if version else []
     assert [each["apiVersion"] for each in objects] == [each["apiVersion"] for each in expected]
     assert [each["spec"] for each in objects] == [each["spec"] for each in expected]
 
@@ -280,7 +283,7 @@ def test_the_policy_is_rendered_where_it_is_served_or_demanded(values, served, v
     ],
 )
 def test_mid_pods_get_the_scheduler_of_the_release_or_of_the_value(values, scheduler):
-    (found,) = rendered("admission.mode=policy", *values).of_kind(KIND).values()
+    found = rendered("admission.mode=policy", *values).of_kind(KIND)["koord-suite-mid-limits"]
     assert json.dumps(scheduler) in found["spec"]["mutations"][0]["jsonPatch"]["expression"]
 
 
@@ -298,7 +301,14 @@ def test_the_webhook_is_called_for_mid_pods_alone_and_never_refuses_a_pod():
     found = webhook()
     assert found.of_kind(KIND) == {}
     (configuration,) = found.of_kind("MutatingWebhookConfiguration").values()
-    own, check = configuration["webhooks"]
+    opt_in, own, check = configuration["webhooks"]
+    expected = policy.profile_objects(profile.OPT_IN)[0]["spec"]
+    assert {key: opt_in[key] for key in ("namespaceSelector", "objectSelector", "matchConditions")} == {
+        **{key: expected["matchConstraints"][key] for key in ("namespaceSelector", "objectSelector")},
+        "matchConditions": expected["matchConditions"],
+    }
+    assert opt_in["clientConfig"]["service"]["path"] == f"/{OPT_IN_HANDLER}"
+    assert (opt_in["failurePolicy"], opt_in["rules"][0]["resources"]) == ("Ignore", ["pods"])
     assert (check["failurePolicy"], check["clientConfig"]["service"]["path"]) == ("Ignore", f"/{config_review.HANDLER}")
     assert "caBundle" not in check["clientConfig"]
     assert own["matchConditions"] == [dict(each) for each in policy.CONDITIONS]

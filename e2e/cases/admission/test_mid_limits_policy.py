@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,7 @@ SCHEDULER = "koord-scheduler"
 LIMITED, MID_ONLY = "limited", "mid-only"
 FAULTY, FAULTY_AND_FATAL = "faulty", "faulty-and-fatal"
 INJECTING = REINVOKED, INVOKED_ONCE = ("reinvoked", "invoked-once")
+OPTED = "opted"
 INJECTED = ("one-more", "another")
 """Policies that add a container of their name, before or after the policy of the limits: their order is random."""
 _GIVEN, _STATED = policy.limits_of_mid_pods("limits")[0]["spec"]["variables"]
@@ -41,6 +43,7 @@ LIMITING: Mapping[str, dict[str, Any]] = {
     FAULTY_AND_FATAL: {**_FAULT, "failurePolicy": "Fail"},
     REINVOKED: {},
     INVOKED_ONCE: {"reinvocationPolicy": "Never"},
+    OPTED: {},
 }
 """Namespaces with the policy of the limits, and what is different in it."""
 PROFILES: Mapping[str, dict[str, Any]] = {
@@ -104,15 +107,19 @@ def _policies(version: str) -> Iterator[dict[str, Any]]:
         base["spec"].update(changed)
         yield base
         yield {**binding, "spec": {**binding["spec"], "matchResources": _only(namespace)}}
+    anywhere = dataclasses.replace(profile.OPT_IN, namespace_selector=None)
+    made, binding = policy.profile_objects(anywhere, SCHEDULER, version)
+    yield made
+    yield {**binding, "spec": {**binding["spec"], "matchResources": _only(OPTED)}}
     for name in INJECTED:
         for each in policy.limits_of_mid_pods(name, "", version):
             if each["kind"] == "MutatingAdmissionPolicy":
-                del each["spec"]["variables"]
+                del each["spec"]["variables"], each["spec"]["matchConditions"]
                 patch = f"[JSONPatch{{op: 'add', path: '/spec/containers/-', value: {_container(name)}}}]"
                 each["spec"]["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}]
                 each["spec"]["reinvocationPolicy"] = "Never"
             else:
-                each["spec"]["matchResources"] = _only(*INJECTING)
+                each["spec"]["matchResources"] = _only(*INJECTING, OPTED)
             yield each
     for name in PROFILES:
         yield from policy.profile_objects(_profile(name), SCHEDULER, version)
@@ -165,6 +172,15 @@ def test_policy_and_rules_agree(api: Connection, name: str, rules: str) -> None:
 def test_policy_and_rules_agree_about_drawn_pods(api: Connection, rules: str) -> None:
     found = [text for pod in examples.drawn(400, seed=17) if (text := _disagreement(api, rules, pod))]
     assert found == []
+
+
+def test_pods_without_a_class_are_mid_in_a_namespace_that_opts_in(api: Connection) -> None:
+    differences = {
+        name: agreement.difference(agreement.stored(api, OPTED, pod), agreement.stored(api, REINVOKED, by_rules))
+        for name, pod in examples.table().items()
+        for by_rules in [agreement.opted_in(pod)]
+    }
+    assert {name: text for name, text in differences.items() if text} == {}
 
 
 def test_without_native_limits_a_pod_stays_best_effort(api: Connection) -> None:
@@ -255,6 +271,7 @@ def test_the_policy_is_reinvoked_and_gives_the_same_values_again(api: Connection
         note = {"metadata": {"annotations": {"example.com/time": str(time.monotonic())}}}
         api.send("PATCH", path, note, content=apiserver_requests.MERGE_PATCH)
         assert _limited(api, REINVOKED) == {"work", *INJECTED}
+        assert _limited(api, OPTED, "no class") == {"work", *INJECTED}
         return _limited(api, INVOKED_ONCE)
 
     until("control: one is not", limited_in_another_order, lambda seen: seen < {"work", *INJECTED}, within_seconds=30)
@@ -270,6 +287,6 @@ def _served(api: Connection) -> list[str]:
     return found
 
 
-def _limited(api: Connection, namespace: str) -> set[str]:
-    made = agreement.stored(api, namespace, examples.table()["plain resources"])
+def _limited(api: Connection, namespace: str, example: str = "plain resources") -> set[str]:
+    made = agreement.stored(api, namespace, examples.table()[example])
     return {each["name"] for each in _containers(made) if each["resources"] == LIMITED_RESOURCES}

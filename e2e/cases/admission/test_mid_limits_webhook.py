@@ -29,7 +29,7 @@ from tools.localcluster.apiserver_requests import MERGE_PATCH, Connection, Reque
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
 
-SCHEDULER, LIMITED, FAILING = "koord-scheduler", "limited", "failing"
+SCHEDULER, LIMITED, FAILING, OPTED = "koord-scheduler", "limited", "failing", "opted"
 TEMPLATES = ("admission/webhook", "admission/rbac")
 NAMESPACE, SECRET, CONFIGURATION = "koordinator-system", "koord-admission-certificate", "koord-suite-mid-limits"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -79,8 +79,9 @@ def webhook() -> Iterator[Webhook]:
     with agreement.running([LIMITED, NAMESPACE]) as (plane, api):
         rendered = chart_rendering.rendered(plane.binaries, {"admission": {"mode": "webhook"}}, *TEMPLATES)
         (configuration,) = (each for each in rendered if each["kind"] == "MutatingWebhookConfiguration")
-        own, check = configuration["webhooks"]
-        own["clientConfig"]["service"]["port"] = check["clientConfig"]["service"]["port"] = port
+        _, own, _ = configuration["webhooks"]
+        for each in configuration["webhooks"]:
+            each["clientConfig"]["service"]["port"] = port
         own["namespaceSelector"] = {"matchLabels": {"rules": LIMITED}}
         (secret,) = (each for each in rendered if each["kind"] == "Secret")
         api.send("POST", CONFIGURATIONS, configuration)
@@ -137,6 +138,21 @@ def test_webhook_and_rules_agree_about_drawn_pods(webhook: Webhook) -> None:
     assert _is_limited(webhook.api)
 
 
+def test_pods_without_a_class_are_mid_in_a_namespace_that_opts_in(webhook: Webhook) -> None:
+    labels = {"koordinator.sh/mid": "enabled", "rules": LIMITED}
+    webhook.api.send("POST", "/api/v1/namespaces", {"metadata": {"name": OPTED, "labels": labels}})
+    differences = {}
+    for name, pod in EXAMPLES.items():
+        made, by_rules = (
+            agreement.stored(webhook.api, *of) for of in ((OPTED, pod), (LIMITED, agreement.opted_in(pod)))
+        )
+        differences[name] = agreement.difference(made, by_rules)
+    assert {name: text for name, text in differences.items() if text} == {}
+    of_none = agreement.stored(webhook.api, OPTED, EXAMPLES["no class"])
+    assert of_none is not None
+    assert (of_none["spec"]["priority"], of_none["spec"]["schedulerName"]) == (7000, SCHEDULER)
+
+
 def test_a_mid_pod_that_is_too_large_for_the_webhook_is_refused(webhook: Webhook) -> None:
     """An author may write a pod whose review is several times as large: each `<` takes six bytes in it."""
     sample = copy.deepcopy(examples.table()["plain resources"])
@@ -151,7 +167,7 @@ def test_a_mid_pod_that_is_too_large_for_the_webhook_is_refused(webhook: Webhook
 def test_only_mid_pods_reach_the_webhook(webhook: Webhook) -> None:
     """Without a server, with an error that is seen: any pod but a Mid one passes."""
     wrong = copy.deepcopy(webhook.api.send("GET", f"{CONFIGURATIONS}/{CONFIGURATION}"))
-    own, _ = wrong["webhooks"]
+    _, own, _ = wrong["webhooks"]
     own["failurePolicy"] = "Fail"
     own["clientConfig"]["service"]["port"] = 1
     own["namespaceSelector"] = {"matchLabels": {"rules": FAILING}}

@@ -23,8 +23,8 @@ from manager.cli.admission import config_review
 
 log = logging.getLogger(__name__)
 
-HANDLER: Final = "mid-limits"
-"""Id of the handler, and the path in the webhook configuration of the chart."""
+HANDLER, OPT_IN_HANDLER = "mid-limits", "mid-namespaces"
+"""Ids of the handlers of pods, and their paths in the webhook configuration of the chart."""
 _EXAMPLE: Final[Any] = {
     "request": {
         "uid": "",
@@ -157,9 +157,10 @@ async def _answered(fn: kopf.WebhookFn) -> None:
 
 async def _answer(fn: kopf.WebhookFn, request: web.Request) -> web.Response:
     """Answer a request: a review that is too large or too deep with a refusal, as an error would let the pod pass."""
-    webhook = config_review.HANDLER if request.match_info["path"] == config_review.HANDLER else HANDLER
+    path = request.match_info["path"]
+    webhook = path if path in (config_review.HANDLER, OPT_IN_HANDLER) else HANDLER
     size = request.content_length or 0
-    if webhook == HANDLER and _LARGEST_BYTES < size <= _LARGEST_READ_BYTES:
+    if webhook != config_review.HANDLER and _LARGEST_BYTES < size <= _LARGEST_READ_BYTES:
         head = await request.content.read(_HEAD_BYTES)
         async for _ in request.content.iter_any():
             pass
@@ -175,7 +176,9 @@ async def _answer(fn: kopf.WebhookFn, request: web.Request) -> web.Response:
         return web.json_response(await fn(review, webhook=webhook))
     except (RecursionError, ValueError) as error:
         log.warning("cannot read a review: %s", error)
-        head = body[:_HEAD_BYTES] if webhook == HANDLER else b""  # an edit that cannot be read here passes
+        head = (
+            body[:_HEAD_BYTES] if webhook != config_review.HANDLER else b""
+        )  # an edit that cannot be read here passes
         return _refused(head, 400, f"that cannot be read cannot get its limits: {error}")
 
 

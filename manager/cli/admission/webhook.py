@@ -20,7 +20,7 @@ from typing import Any, Final
 import kopf
 from prometheus_client import CollectorRegistry, Gauge, PlatformCollector, ProcessCollector
 
-from api_types.mid_pods import template
+from api_types.mid_pods import profile, template
 from apiserver_client import backoff, connection, errors, session
 from component_base import clock, http_endpoint
 from component_base.http_endpoint import ProbeResult
@@ -28,11 +28,15 @@ from manager.cache import kopf_thread
 from manager.cache.kopf_thread import KopfThread
 from manager.cli.admission import config_review
 from manager.cli.admission.certificate import CertificateStore
-from manager.cli.admission.server import HANDLER, AdmissionServer
+from manager.cli.admission.server import HANDLER, OPT_IN_HANDLER, AdmissionServer
 from manager.cli.admission.settings import AdmissionSettings
 
 log = logging.getLogger(__name__)
 
+_MADE_MID: Final = [
+    {"op": "add", "path": f"/spec/{field}", "value": value}
+    for field, value in profile.applied(profile.OPT_IN, {})["spec"].items()
+]
 _FAILED: Final = "this koord-mid pod gets no limits: the webhook failed; its log has the error"
 
 
@@ -59,6 +63,10 @@ def new_registry(to: connection.Connection, settings: AdmissionSettings) -> kopf
         # kopf would copy and compare the whole pod to find these, which takes longer than all the rest.
         patch.as_json_patch = lambda *_: operations  # type: ignore[method-assign,assignment]
         warnings.extend(advice)
+
+    @kopf.on.mutate("", "v1", "pods", id=OPT_IN_HANDLER, operations=["CREATE"], registry=registry)
+    async def opt_in(patch: kopf.Patch, **_: Any) -> None:
+        patch.as_json_patch = lambda *_: _MADE_MID  # type: ignore[method-assign,assignment]
 
     config_review.add_handler(registry)
     return registry

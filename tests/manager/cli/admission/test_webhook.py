@@ -86,6 +86,16 @@ async def test_an_error_of_the_webhook_refuses_no_pod(monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
+async def test_a_pod_of_a_namespace_that_opts_in_gets_the_class_and_its_priority():
+    patch = kopf.Patch()
+    await handler_of(server.OPT_IN_HANDLER).fn(patch=patch)
+    assert {each["path"].removeprefix("/spec/"): each["value"] for each in patch.as_json_patch()} == {
+        "priorityClassName": "koord-mid",
+        "priority": 7000,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+
+
 def review_of(operation="CREATE", *, uid="7", **metadata):
     resource = {"group": "", "version": "v1", "resource": "pods"}
     of_pod = {**pod(WORK), "metadata": metadata}
