@@ -1,7 +1,8 @@
-"""The week: usage of Prod in every hour of the last eight days, a floor of the peaks at the same times of the day.
+"""The week: usage of Prod in every hour of the last eight days, a floor of the peaks.
 
 Half-lives are shorter than a weekend, so on Monday nothing is left of Friday. The floor is the largest usage of warm
-pods and S in the same hours, one hour earlier or later, as a share of the requests: pods come and go.
+pods and S in the last eight days, as a share of the requests, as pods come and go; but at most a tenth above that of
+the same hours a week ago, so that a night or a weekend is not charged a working day.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.samples import RESOURCES, Resource, UsageSample
 
 _HOUR_SECONDS: Final = 3600.0
-_DAYS: Final = 8
-_CELLS: Final = 24 * _DAYS + 2
-_LEAST_HOURS: Final = 24 * 7
+_CELLS: Final = 24 * 8 + 2
+_WEEK_HOURS: Final = 24 * 7
+_ABOVE_WEEK_AGO: Final = 1.1
 _LARGEST: Final = 1e6
 
 
@@ -55,8 +56,9 @@ class Week:
     def floor(self, now_seconds: float, resource: Resource, requested: float) -> float:
         """Return the least peak for pods of these requests, at most as much; 0 before a week was recorded."""
         hour = math.floor(now_seconds / _HOUR_SECONDS)
-        if self.first_hour is None or not self.hour - self.first_hour >= _LEAST_HOURS or hour - self.hour > 1:
+        if self.first_hour is None or not self.hour - self.first_hour >= _WEEK_HOURS or hour - self.hour > 1:
             return 0.0
-        ages = (np.arange(1, _DAYS + 1)[:, np.newaxis] * 24 + np.arange(-1, 2)).ravel()
-        share = np.fmax.reduce(self.shares[RESOURCES.index(resource), (hour - ages) % _CELLS])
+        shares = self.shares[RESOURCES.index(resource)]
+        week_ago = np.fmax.reduce(shares[(hour - _WEEK_HOURS + np.arange(-1, 2)) % _CELLS])
+        share = np.minimum(np.fmax.reduce(shares), _ABOVE_WEEK_AGO * week_ago)  # NaN where nothing is known of then
         return requested * min(float(np.nan_to_num(share)), 1.0)
