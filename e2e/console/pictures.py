@@ -1,13 +1,17 @@
-"""`python -m e2e.console.pictures [FOLDER]`: take the pictures of the documentation, of every page in every state.
+"""`python -m e2e.console.pictures`: write samples and pictures of the documentation, of the fleet of `stage`.
 
-`running_cluster` takes most of them again, of a cluster with agents.
-Each is a small PNG of `koordctl console` over the fleet of `stage`; the states are those of `states`.
+The samples are those of README.md. Each picture is a small PNG of a page of `koordctl console`, in every state of
+`states`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
+import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -19,7 +23,8 @@ from tools.localcluster.content_cache import REPOSITORY
 
 TARGET = REPOSITORY / "docs" / "assets" / "console"
 THEMES = ("light", "dark")
-NODE = "worker-12"
+NODE = "worker-03"
+SAMPLES = (("top", "nodes"), ("explain", "node", NODE))
 PAGES = {
     "fleet": "/",
     "node": f"/nodes/{NODE}",
@@ -34,6 +39,22 @@ _COLOURS = 128
 _HISTORY_SECONDS = 130
 
 
+def write_samples(made: stage.Stage) -> None:
+    """Write what commands print into README.md, and what the stage is into both pages."""
+    blocks = ""
+    for words in SAMPLES:
+        command = [sys.executable, "-m", "koordctl", *words, "--kubeconfig", str(made.lone.plane.kubeconfig)]
+        output = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+        blocks += f"\n```text\n$ koordctl {' '.join(words)}\n{output.rstrip()}\n```\n"
+    for page, name, text in (
+        (REPOSITORY / "README.md", "samples", f"{stage.WHAT}:\n{blocks}"),
+        (REPOSITORY / "docs" / "how-to" / "console.md", "pictures", f"The pictures are of {stage.WHAT}.\n"),
+    ):
+        block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        old = page.read_text(encoding="utf-8")
+        page.write_text(block.sub(lambda match, new=text: match[1] + new + match[2], old), encoding="utf-8")
+
+
 def save(watched: browser.Watched, file: Path) -> None:
     """Save a picture of the page, cut to a height, with few colours. Raises ValueError for one that is too large."""
     shot = Image.open(io.BytesIO(watched.page.screenshot(full_page=True)))
@@ -44,8 +65,8 @@ def save(watched: browser.Watched, file: Path) -> None:
     print(file)
 
 
-def take_pages(opened: Browser, kubeconfig: Path, target: Path, node: str = NODE) -> None:
-    """Take every page in both themes, with some minutes of history; `node` is that of the page of a node."""
+def take_pages(opened: Browser, kubeconfig: Path, target: Path) -> None:
+    """Take every page in both themes, with some minutes of history."""
     with states.console(kubeconfig) as address:
         watched, base = states.entered(opened, address, "light")
         end = time.monotonic() + _HISTORY_SECONDS
@@ -56,7 +77,7 @@ def take_pages(opened: Browser, kubeconfig: Path, target: Path, node: str = NODE
         for theme in THEMES:
             themed = browser.Watched(opened, theme)
             themed.context.add_cookies(cookies)
-            for name, path in (PAGES | {"node": f"/nodes/{node}"}).items():
+            for name, path in PAGES.items():
                 themed.page.goto(base + path)
                 themed.page.wait_for_timeout(800)
                 save(themed, target / f"{name}-{theme}.png")
@@ -90,12 +111,15 @@ def take_state(opened: Browser, address: str, file: Path, text: str) -> None:
 def main() -> None:
     """Take all pictures."""
     parser = argparse.ArgumentParser(prog="python -m e2e.console.pictures", description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, nargs="?", default=TARGET, help=f"default: {TARGET}")
+    parser.add_argument("--samples-only", action="store_true", help="take no pictures; needs no browser")
     chosen = parser.parse_args()
-    chosen.folder.mkdir(parents=True, exist_ok=True)
-    with browser.running() as opened, stage.running() as made:
-        take_pages(opened, made.lone.plane.kubeconfig, chosen.folder)
-        take_states(opened, made, chosen.folder)
+    with contextlib.ExitStack() as stack:
+        opened = None if chosen.samples_only else stack.enter_context(browser.running())
+        made = stack.enter_context(stage.running())
+        write_samples(made)
+        if opened:
+            take_pages(opened, made.lone.plane.kubeconfig, TARGET)
+            take_states(opened, made, TARGET)
 
 
 if __name__ == "__main__":

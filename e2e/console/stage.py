@@ -1,59 +1,88 @@
-"""A control plane with a manager, kube-scheduler, and a fleet whose reports are written in place of agents.
+"""A control plane with a manager, kube-scheduler, and a fleet of simulated nodes.
 
 Everything that the pages read comes from a real kube-apiserver: the manager calculates the Mid, and kube-scheduler
-writes the Events about pods that fit nowhere. The numbers of the reports are made up, always the same.
+writes the Events about pods that fit nowhere. The reports are of the agent's own code (`e2e.support.agents`), which is
+fed with CPU of real virtual machines (benchmarks/backtest/data), each pod with one of them; the memory is made up.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import functools
+import gzip
+import io
 import random
-import threading
-import time
-from collections.abc import Iterator
-from typing import Any
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from e2e.support import chart_rendering, lone_manager
+from e2e.support.agents import STEP_SECONDS, Agents
 from e2e.support.lone_manager import GIB, MID, LoneManager
+from koordlet.cluster.pods import PodOnNode
+from koordlet.samples import UsageSample
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, RequestError
+from tools.localcluster.content_cache import REPOSITORY
 
-NODE_COUNT = 24
-NAMESPACES = ("checkout", "search", "recommendations", "reports")
+NODE_COUNT: Final = 24
+NAMESPACES: Final = ("checkout", "search", "recommendations", "reports")
+DAY_SECONDS: Final = 86_400
+WHAT: Final = (
+    "24 simulated nodes: kube-apiserver, manager and kube-scheduler are real, and the agent's code is fed with CPU "
+    "traces of real virtual machines"
+)
+"""What the stage is, for readers of its pictures and samples."""
+_TRACES: Final = REPOSITORY / "benchmarks" / "backtest" / "data" / "azure_v1_vm_cpu_avg_excerpt.csv.gz"
+_TRACE_SECONDS: Final = 300
+_STEPS_A_DAY: Final = DAY_SECONDS // _TRACE_SECONDS
+_HALF_PERCENTS: Final = 200
 _CORES, _MEMORY_GIB = 16, 64
-_REPORT_SECONDS = 5
-_WITHIN_SECONDS = 400
+_SYSTEM: Final = UsageSample(0.42, 2.5 * GIB)
+_WITHIN_SECONDS: Final = 400
 """Time limit of each step, on a busy machine."""
-_SILENT, _WITHOUT_PREDICTION, _BUSY = 5, 11, 9
-"""Nodes in trouble."""
-_PREDICTORS = (("n-sigma-v2", 0.4, 38), ("max", 0.2, 33), ("calibrated", 0.7, 47), ("borg-default", 2.6, 55))
+_SILENT, _WITHOUT_PREDICTION, _BUSY = "worker-05", "worker-11", "worker-09"
+"""Nodes in trouble: the agent ends, cannot measure a pod; Prod pods use most of what they request."""
+_BUSY_SHARE: Final = 0.85
+_MID_SHARE: Final = 0.6
+"""Share of the Mid resources that Mid pods request."""
+
+
+@functools.cache
+def _traces() -> Sequence[Sequence[float]]:
+    """Return the used share of each virtual machine, every 5 minutes for 5 days."""
+    with gzip.open(_TRACES) as file:
+        rows = list(csv.reader(io.TextIOWrapper(file, "ascii")))[1:]
+    return [[int(value) / _HALF_PERCENTS for value in column] for column in list(zip(*rows, strict=True))[1:]]
+
+
+def _prod_usage(node: str, pod: PodOnNode, at: float) -> UsageSample:
+    """Return what its virtual machine used, on the hour of the day and some day of the trace; memory hardly moves."""
+    seed, traces = zlib.crc32(pod.name.encode()), _traces()
+    trace = traces[seed % len(traces)]
+    share = trace[(int(at / _TRACE_SECONDS) + seed % 5 * _STEPS_A_DAY) % len(trace)]
+    if node == _BUSY:
+        share = max(share, _BUSY_SHARE)
+    wave = random.Random(seed + int(at / _TRACE_SECONDS)).uniform(0.97, 1.03)
+    memory = pod.memory_request_bytes * (0.3 + seed % 40 / 100) * wave
+    return UsageSample(pod.cpu_request_millis / 1000 * share, memory)
+
+
+def _system_usage(node: str) -> UsageSample | None:
+    return None if node == _WITHOUT_PREDICTION else _SYSTEM
 
 
 class Stage:
     """A fleet that reports until the end of the block in which it was made."""
 
-    def __init__(self, lone: LoneManager, count: int) -> None:
+    def __init__(self, lone: LoneManager, count: int, days: float) -> None:
         self.lone = lone
         self.names = [f"worker-{number:02}" for number in range(1, count + 1)]
         self._random = random.Random(18)
-        self._load = {name: self._load_of(number) for number, name in enumerate(self.names, start=1)}
-        self._ended = threading.Event()
-        self._reports = threading.Thread(target=self._report_on, daemon=True)
-        self._has_reported = False
-
-    def _load_of(self, number: int) -> dict[str, Any]:
-        """Return requests, usage and peak of the Prod pods, in milli-cores and GiB, and the number of Mid pods."""
-        requests = self._random.randrange(8_500, 14_500, 250)
-        prod = int(requests * self._random.uniform(0.15, 0.55))
-        return {
-            "requests": requests,
-            "prod": 11_800 if number == _BUSY else prod,
-            "peak": min(int(prod * self._random.uniform(1.2, 1.6)), requests),
-            "memory": self._random.uniform(20, 44),
-            "mid_pods": 0 if number == _BUSY else self._random.randrange(0, 5),
-        }
+        self._agents = Agents(lone.plane, _prod_usage, _system_usage, int(days * DAY_SECONDS))
 
     def build(self) -> None:
-        """Create the thresholds of the scheduler, namespaces, nodes and pods, and let all nodes report once."""
+        """Create the thresholds of the scheduler, namespaces, nodes and pods; agents report until there is Mid."""
         self.lone.create(*chart_rendering.rendered(self.lone.plane.binaries, {}, "scheduler/config"))
         for namespace in NAMESPACES:
             self.lone.add_namespace(namespace)
@@ -64,23 +93,24 @@ class Stage:
             self.lone.api.send("POST", NODES, {"metadata": {"name": name}, "status": status})
         self.lone.until("the NodeMetrics are there", lambda: self._metrics() >= len(self.names), _WITHIN_SECONDS)
         for name in self.names:
-            self._add_pods(name)
-        self.report_all()
+            cpu = self._random.randrange(8_500, 14_500, 250) // len(NAMESPACES)
+            for namespace in NAMESPACES:
+                self._add_pod(f"{namespace}-{name[-2:]}", namespace, name, 9000, {"cpu": f"{cpu}m", "memory": "6Gi"})
+        self._agents.start()
+        measured = [name for name in self.names if name not in (_WITHOUT_PREDICTION, _BUSY)]
+        self.lone.until(
+            "the Mid is written", lambda: all(self.lone.mid_cores(name) > 0 for name in measured), _WITHIN_SECONDS
+        )
+        self._agents.silent.add(_SILENT)
+        for name in measured:
+            for number in range(int(self.lone.mid_cores(name) * _MID_SHARE)):
+                requests = {MID[0]: "1000", MID[1]: str(GIB)}
+                self._add_pod(f"nightly-{name[-2:]}-{number}", "reports", name, 7000, requests)
 
     def _metrics(self) -> int:
         with contextlib.suppress(RequestError):
             return len(self.lone.api.send("GET", NODE_METRICS)["items"])
         return 0
-
-    def _add_pods(self, node: str) -> None:
-        load = self._load[node]
-        for number in range(4):
-            namespace = NAMESPACES[number]
-            cpu = load["requests"] // 4
-            self._add_pod(f"{namespace}-{node[-2:]}", namespace, node, 9000, {"cpu": f"{cpu}m", "memory": "6Gi"})
-        for number in range(load["mid_pods"]):
-            amounts = {MID[0]: "1000", MID[1]: str(GIB)}
-            self._add_pod(f"nightly-{node[-2:]}-{number}", "reports", node, 7000, amounts)
 
     def _add_pod(self, name: str, namespace: str, node: str, priority: int, amounts: dict[str, str]) -> None:
         band = "koord-mid" if priority == 7000 else "koord-prod"
@@ -110,101 +140,22 @@ class Stage:
             "the Events of the scheduler", lambda: len(self.lone.api.send("GET", path)["items"]) >= 4, _WITHIN_SECONDS
         )
 
-    def report_all(self) -> None:
-        """Write a report of each node, with a little movement."""
-        for number, name in enumerate(self.names, start=1):
-            if number == _SILENT and self._has_reported:
-                continue
-            body = {"status": self._status(number, name)}
-            self.lone.api.send("PATCH", f"{NODE_METRICS}/{name}/status", body, content=MERGE_PATCH)
-        self._has_reported = True
-
-    def _status(self, number: int, name: str) -> dict[str, Any]:
-        load, moved = self._load[name], self._random.uniform(0.93, 1.07)
-        prod, mid = int(load["prod"] * moved), int(load["mid_pods"] * 1000 * self._random.uniform(0.6, 0.9))
-        system, memory, mid_pod = 420, load["memory"], _amounts(750, 1)
-        node = _amounts(prod + mid + system, memory)
-        statistics = {key: {"resources": _amounts(int((prod + mid + system) * factor), memory)} for key, factor in
-                      (("avg", 1.0), ("p50", 0.98), ("p90", 1.12), ("p95", 1.2), ("p99", 1.31))}  # fmt: skip
-        windows = [{"duration": window, "usage": statistics} for window in ("5m0s", "10m0s", "30m0s")]
-        mid_requests = {MID[0]: str(1000 * load["mid_pods"]), MID[1]: str(GIB * load["mid_pods"])}
-        status: dict[str, Any] = {
-            "updateTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "nodeMetric": {"nodeUsage": {"resources": node}, "aggregatedNodeUsages": windows},
-            "podsMetric": [
-                {"name": f"{each}-{name[-2:]}", "namespace": each, "podUsage": {"resources": _amounts(prod // 4, 4)}}
-                for each in NAMESPACES
-            ]
-            + [
-                {"name": f"nightly-{name[-2:]}-{each}", "namespace": "reports", "podUsage": {"resources": mid_pod}}
-                for each in range(load["mid_pods"])
-            ],
-            "allocated": {"prod": {"cpu": f"{load['requests']}m", "memory": "24Gi"}, "mid": mid_requests},
-            "usage": {
-                "prod": _amounts(prod, memory - 4), "mid": _amounts(mid, 1.5), "batchAndFree": _amounts(0, 0),
-                "system": _amounts(system, 2.5),
-            },
-        }  # fmt: skip
-        if number == _WITHOUT_PREDICTION and self._has_reported:
-            return {**status, "prodPeakMetric": None, "prediction": None}
-        peak = _amounts(load["peak"], 18)
-        status["prodPeakMetric"] = {"resource": {"resources": peak}}
-        status["prediction"] = self._prediction(peak)
-        return status
-
-    def _prediction(self, peak: dict[str, str]) -> dict[str, Any]:
-        def scores(violations: float, savings: float) -> dict[str, float]:
-            return {
-                "forecasts": round(self._random.uniform(90, 220), 1),
-                "violationPercent": round(max(self._random.gauss(violations, 0.2), 0), 2),
-                "savingsPercent": round(self._random.gauss(savings, 4), 1),
-            }
-
-        return {
-            "predictor": "n-sigma-v2",
-            "parameters": {"predictor": "n-sigma-v2"},
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "since": "2026-11-20T07:30:00Z",
-            "warmPods": 4,
-            "coldPods": 0,
-            "prod": {"peak": peak, "classPeak": peak, "coldRequests": _amounts(0, 0)},
-            "evaluation": [
-                {"predictor": name, "horizonSeconds": 3600, "cpu": scores(risk, saved), "memory": scores(risk / 4, 20)}
-                for name, risk, saved in _PREDICTORS
-            ],
-        }
-
-    def begin(self) -> None:
-        """Report every few seconds, until the end."""
-        self._reports.start()
-
-    def _report_on(self) -> None:
-        while not self._ended.wait(_REPORT_SECONDS):
-            self.report_all()
-
     def end(self) -> None:
         """End the reports, before the control plane ends."""
-        self._ended.set()
-        self._reports.join()
-
-
-def _amounts(millis: int, gib: float) -> dict[str, str]:
-    return {"cpu": f"{millis}m", "memory": f"{int(gib * 1024)}Mi"}
+        self._agents.stop()
 
 
 @contextlib.contextmanager
-def running(count: int = NODE_COUNT) -> Iterator[Stage]:
-    """Start everything, wait until the Mid is written, and end everything afterwards."""
+def running(count: int = NODE_COUNT, days: float = 3) -> Iterator[Stage]:
+    """Start everything, with agents that have seen some days, wait for the Mid; end everything afterwards."""
     with lone_manager.running() as lone:
-        lone.configure(metricReportIntervalSeconds=_REPORT_SECONDS)
+        lone.configure(metricReportIntervalSeconds=STEP_SECONDS)
         lone.start()
         lone.plane.start_scheduler({})
-        stage = Stage(lone, count)
-        stage.build()
-        stage.add_waiting_pods()
-        lone.until("the Mid is written", lambda: lone.mid_cores(stage.names[0]) > 0, _WITHIN_SECONDS)
-        stage.begin()
+        stage = Stage(lone, count, days)
         try:
+            stage.build()
+            stage.add_waiting_pods()
             yield stage
         finally:
             stage.end()

@@ -75,10 +75,11 @@ def of_user(lone: LoneManager, name: str, *rules: dict[str, list[str]]) -> Itera
     path = "/api/v1/namespaces/default/serviceaccounts"
     lone.api.send("POST", path, {"metadata": {"name": name}})
     subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
-    role = {"kind": "ClusterRole", "metadata": {"name": name}}
+    version = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    role = {**version, "kind": "ClusterRole", "metadata": {"name": name}}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-    binding = {"kind": "ClusterRoleBinding", "metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
-    lone.create({**role, "rules": list(rules)}, binding)
+    bound = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+    lone.create({**role, "rules": list(rules)}, {**version, "kind": "ClusterRoleBinding", **bound})
     with console(Path(lone.kubeconfig(name, namespace="default"))) as address:
         yield address
 

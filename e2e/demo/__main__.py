@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from e2e.demo import terminal
+from e2e.demo import fleet, terminal
 from e2e.demo.console import Console, DemoStopped
 from e2e.demo.terminal import Terminal
 from e2e.demo.walkthrough import Walkthrough
@@ -63,7 +63,8 @@ def run() -> int:
         cluster = running.cluster()
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            console = Console(Terminal(folder, terminal.environment(cluster)))
+            fleet.show(folder)
+            console = Console(Terminal(folder, terminal.environment(cluster.environment)))
             for chapter in Walkthrough(console, cluster, folder, images).chapters():
                 chapter()
     except (ClusterProblem, DemoStopped) as problem:

@@ -12,18 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from e2e.demo.steps import Line, Typed
-from tools.localcluster.access import Cluster
 
 TOO_SLOW = 124
 """Exit code of a command line that was ended because its time was over, as of timeout(1)."""
 _END_SECONDS = 10.0
 
 
-def environment(cluster: Cluster) -> dict[str, str]:
-    """Return the variables by which koordctl, kubectl and helm are found and reach the cluster; no browser opens."""
-    found = cluster.environment
-    programs = f"{Path(sys.executable).parent}:{found['PATH']}"
-    return {**os.environ, **found, "PATH": programs, "BROWSER": "true", "PYTHONUNBUFFERED": "1"}
+def environment(reach: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which koordctl, kubectl and helm are found and reach a cluster; no browser opens."""
+    programs = f"{Path(sys.executable).parent}:{reach.get('PATH') or os.environ['PATH']}"
+    return {**os.environ, **reach, "PATH": programs, "BROWSER": "true", "PYTHONUNBUFFERED": "1"}
 
 
 class Terminal:

@@ -1,7 +1,7 @@
-"""Commands of docs/how-to/koordctl.md and README.md on a fixed fleet, with what they print.
+"""Commands of docs/how-to/koordctl.md on a fixed fleet, with what they print.
 
-`python -m tests.koordctl.samples` writes the output into both pages. README.md has `status` without its findings,
-unless its samples are of a running cluster (`python -m e2e.console.running_cluster`).
+`python -m tests.koordctl.samples` writes the output into the page. Those of README.md are of a larger fleet
+(`python -m e2e.console.pictures`).
 """
 
 import contextlib
@@ -22,8 +22,6 @@ from tests.koordctl.serving import METRICS, SUITE, healthy, kubeconfig_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE, README = ROOT / "docs" / "how-to" / "koordctl.md", ROOT / "README.md"
-OF_TESTS = "This is the fixed fleet of the tests:"
-"""Sentence of README.md before samples of this module."""
 _BLOCK = re.compile(r"^```(?:text)?\n\$ (koordctl [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOW = dt.datetime.fromisoformat(cluster.NOW)
 _MID = "node(s) newest prediction leaves too little Mid"
@@ -155,24 +153,16 @@ def samples(page=PAGE):
         yield found[1], found[2]
 
 
-def without_findings(text: str) -> str:
-    """Return the output of `status` before its findings."""
-    return text.partition("\nSEVERITY ")[0]
-
-
 def _write():
     import pytest
 
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch, mock.patch.object(
         koordctl.sys, "argv", ["koordctl"]
     ), fleet(pathlib.Path(folder), monkeypatch) as run:  # fmt: skip
-        for page, cut in ((PAGE, str), (README, without_findings)):
-            text = page.read_text("utf-8")
-            if page == README and OF_TESTS not in text:
-                continue
-            for line, old in samples(page):
-                text = text.replace(f"$ {line}\n{old}```", f"$ {line}\n{cut(output_of(run, line))}```")
-            page.write_text(text, encoding="utf-8")
+        text = PAGE.read_text("utf-8")
+        for line, old in samples():
+            text = text.replace(f"$ {line}\n{old}```", f"$ {line}\n{output_of(run, line)}```")
+        PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

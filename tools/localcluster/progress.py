@@ -16,21 +16,25 @@ REPEAT_SECONDS = 15.0  # often enough to show life, seldom enough to read the lo
 _started = time.monotonic()
 
 
-def report(text: str) -> None:
-    """Print one line with the seconds since the command began, to stderr: stdout carries results."""
-    print(f"[{time.monotonic() - _started:6.1f}s] {text}", file=sys.stderr, flush=True)
+def report(text: str, *, folds: bool = False) -> None:
+    """Print one line with the seconds since the command began, to stderr: stdout carries results.
+
+    On a terminal the next line takes the place of one that folds.
+    """
+    start, end = ("\r\033[K", "" if folds else "\n") if sys.stderr.isatty() else ("", "\n")
+    print(f"{start}[{time.monotonic() - _started:6.1f}s] {text}", end=end, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def step(what: str, done: str = "done", so_far: Callable[[], str] = lambda: "") -> Iterator[None]:
     """Report the begin of a long step, repeat the line with `so_far()` while it lasts, and report its duration."""
-    report(f"{what} ...")
+    report(f"{what} ...", folds=True)
     started = time.monotonic()
     finished = threading.Event()
 
     def repeat() -> None:
         while not finished.wait(REPEAT_SECONDS):
-            report(f"{what}: {time.monotonic() - started:.0f} s so far {so_far()}".rstrip())
+            report(f"{what}: {time.monotonic() - started:.0f} s so far {so_far()}".rstrip(), folds=True)
 
     reporter = threading.Thread(target=repeat, daemon=True)
     reporter.start()
@@ -55,6 +59,6 @@ def wait_until(
             raise TimeoutError(f"{what}: not so after {timeout_seconds:.0f} s")
         if now - reminded > REPEAT_SECONDS:
             reminded = now
-            report(f"waiting for {what}: {now - started:.0f} s of at most {timeout_seconds:.0f} s")
+            report(f"waiting for {what}: {now - started:.0f} s of at most {timeout_seconds:.0f} s", folds=True)
         time.sleep(poll)
     report(f"{what} ({time.monotonic() - started:.1f} s)")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.demo import fleet
 from e2e.demo.steps import STEPS
 from e2e.support.installation import Suite
 from tools.localcluster import content_cache
@@ -20,6 +21,7 @@ from tools.localcluster.access import Cluster
 
 COMMAND = (sys.executable, "-u", "-m", "e2e.demo")
 FACTS = (
+    fleet.STEP.title,
     *(step.title for step in STEPS),
     "Load decides: an overloaded node gets no more pods",
     "cpu usage exceed threshold",

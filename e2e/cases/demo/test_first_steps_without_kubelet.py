@@ -116,7 +116,7 @@ def suite(tmp_path: Path) -> Iterator[tuple[Suite, Console]]:
         cluster = Cluster("lone", plane.kubeconfig, plane.binaries / "kubectl", plane.binaries / "helm")
         values = {"global": {"imageRegistry": "registry.example"}}
         workspace.make(tmp_path, values, "registry.example/workload:1", Amount(8_000, 16_384 * MIB))
-        console = Console(Terminal(tmp_path, terminal.environment(cluster)))
+        console = Console(Terminal(tmp_path, terminal.environment(cluster.environment)))
         console.patience = PATIENCE
         made = Suite(plane, cluster)
         try:

@@ -34,7 +34,7 @@ def console(
     suite.uninstall()
     waiting.until("the namespace is gone", gone, within_seconds=120)
     folder = tmp_path_factory.mktemp("ten-minutes")
-    made = Console(Terminal(folder, terminal.environment(cluster)))
+    made = Console(Terminal(folder, terminal.environment(cluster.environment)))
     walkthrough = Walkthrough(made, cluster, folder, suite.images)
     walkthrough.prepare()
     yield made

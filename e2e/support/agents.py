@@ -1,17 +1,16 @@
 """Agents of nodes without a machine: given usage goes through the product's own observer, predictor and report code.
 
-Replaced are the files of a host. A Prod pod uses a share of its request that follows its name and the time; the Mid
-pods of a node use most of what they request. Reports are written as merge patches of the status.
+Replaced are the files of a host. The Mid pods of a node use most of what they request; what a Prod pod uses is given.
+Reports are written as merge patches of the status.
 """
 
 from __future__ import annotations
 
 import contextlib
 import http.client
-import math
 import threading
 import time
-import zlib
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -32,22 +31,27 @@ from tools.localcluster.standalone_control_plane import ControlPlane
 
 STEP_SECONDS: Final = 3
 TRAIN_EVERY_STEPS: Final = 5
-_SYSTEM: Final = UsageSample(0.1, 2**30)
+_HISTORY_STEP_SECONDS: Final = 300
 _MID_SHARE: Final = 0.8
 
-
-def prod_share(name: str, seconds: float) -> float:
-    """Return the used share of a Prod pod's request: 0.2 to 0.5, with a slow wave of its own."""
-    seed = zlib.crc32(name.encode())
-    phase = seed % 628 / 100
-    return 0.25 + seed % 150 / 1000 + 0.05 * (1 + math.sin(seconds / 60 + phase))
+UsageOfProd = Callable[[str, PodOnNode, float], UsageSample]
+"""Usage of a Prod pod, by the name of its node, and the time in seconds since 1970."""
+UsageOfSystem = Callable[[str], UsageSample | None]
+"""Usage outside of pods, by the name of the node; None where a pod of it cannot be measured."""
 
 
 class Agents:
-    """One agent for each node that is Ready and has a NodeMetric; `start` runs them in a thread."""
+    """One agent for each node that is Ready and has a NodeMetric; `start` runs them in a thread.
 
-    def __init__(self, plane: ControlPlane) -> None:
+    An agent that starts has seen `history_seconds` of its node already. Nodes in `silent` report no more.
+    """
+
+    def __init__(self, plane: ControlPlane, prod: UsageOfProd, system: UsageOfSystem, history_seconds: int = 0) -> None:
         self._plane = plane
+        self._prod = prod
+        self._system = system
+        self._history_seconds = history_seconds
+        self.silent: set[str] = set()
         self._agents: dict[str, FedNode] = {}
         self._steps = 0
         self._ends = threading.Event()
@@ -82,12 +86,13 @@ class Agents:
                 bound.setdefault(node, []).append(msgspec.convert(item, type=api_pods.Pod))
         self._agents = {name: agent for name, agent in self._agents.items() if name in nodes}
         for name in nodes.keys() & metrics.keys():
-            if _is_ready(nodes[name]):
+            if _is_ready(nodes[name]) and name not in self.silent:
                 self._report(api, nodes[name], metrics[name], bound.get(name, []))
 
     def _report(self, api: Connection, node: dict[str, Any], metric: dict[str, Any], bound: list[api_pods.Pod]) -> None:
         name, now = node["metadata"]["name"], time.time()
         agent = self._agents.get(name)
+        is_new = agent is None
         if agent is None:
             agent = self._agents[name] = FedNode(StaticCluster(), STEP_SECONDS)
         cluster = agent.cluster
@@ -98,12 +103,27 @@ class Agents:
         for pod in found:
             cluster.pods.put(pod)
         cluster.pods.keep_only([(pod.namespace, pod.name) for pod in found])
-        agent.now, agent.boot_seconds = now - STEP_SECONDS, time.monotonic() - STEP_SECONDS
-        agent.sample({pod.uid: _usage(pod, now) for pod in cluster.pods.active() if pod.is_admitted}, _SYSTEM)
+        if is_new:
+            agent.step_seconds = _HISTORY_STEP_SECONDS
+            for before in range(self._history_seconds, 0, -_HISTORY_STEP_SECONDS):
+                self._sample(name, agent, now - before)
+                agent.train()
+            agent.step_seconds = STEP_SECONDS
+        self._sample(name, agent, now)
         if self._steps % TRAIN_EVERY_STEPS == 0:
             agent.train()
         status = {"status": agent.report()}
         api.send("PATCH", f"{NODE_METRICS}/{name}/status", status, content=MERGE_PATCH)
+
+    def _sample(self, name: str, agent: FedNode, at: float) -> None:
+        agent.now = agent.boot_seconds = at - agent.step_seconds
+        pods = [pod for pod in agent.cluster.pods.active() if pod.is_admitted]
+        agent.sample({pod.uid: self._usage(name, pod, at) for pod in pods}, self._system(name))
+
+    def _usage(self, node: str, pod: PodOnNode, at: float) -> UsageSample:
+        if pod.priority_class is not PriorityClass.MID:
+            return self._prod(node, pod, at)
+        return UsageSample(pod.mid_cpu_request_millis / 1000 * _MID_SHARE, pod.mid_memory_request_bytes * _MID_SHARE)
 
 
 def _listed(api: Connection, path: str) -> list[dict[str, Any]]:
@@ -117,10 +137,3 @@ def _is_ready(node: dict[str, Any]) -> bool:
 def _amounts(node: dict[str, Any], field: str) -> WholeAmounts:
     amounts = node["status"][field]
     return WholeAmounts(*(quantities.resource_units(name, amounts[name]) for name in (names.CPU, names.MEMORY)))
-
-
-def _usage(pod: PodOnNode, seconds: float) -> UsageSample:
-    if pod.priority_class is PriorityClass.MID:
-        return UsageSample(pod.mid_cpu_request_millis / 1000 * _MID_SHARE, pod.mid_memory_request_bytes * _MID_SHARE)
-    share = prod_share(pod.name, seconds)
-    return UsageSample(pod.cpu_request_millis / 1000 * share, pod.memory_request_bytes * share)
