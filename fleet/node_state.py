@@ -72,6 +72,8 @@ class NodeState:
     closed: str = ""
     clock_fault: str = ""
     predictor: str = ""
+    recorded_since: dt.datetime | None = None
+    """Start of the history that it predicts from."""
     cold_pods: int | None = None
     borrowed_pods: int = 0
     warm_pods: int | None = None
@@ -143,6 +145,7 @@ def combine(
         closed=written.closed if written else "",
         clock_fault=decision.clock_fault(metric) if metric else "",
         predictor=prediction.predictor if prediction else "",
+        recorded_since=times.parse_rfc3339_or_none(prediction.since) if prediction else None,
         warm_pods=prediction.warm_pods if prediction else None,
         cold_pods=prediction.cold_pods if prediction else None,
         borrowed_pods=prediction.borrowed_pods if prediction else 0,

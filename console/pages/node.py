@@ -120,9 +120,9 @@ def _facts(node: NodeState) -> list[tuple[str, str]]:
 
 def _sums(node: NodeState, detail: NodeDetail) -> Iterator[dict[str, Any]]:
     """Yield the sum of each Mid resource, term by term, as bars on one scale."""
-    for mid, resource, whole in (
-        (names.MID_CPU, "cpu", node.allocatable.cpu),
-        (names.MID_MEMORY, "memory", node.allocatable.memory),
+    for mid, resource, whole, system in (
+        (names.MID_CPU, "cpu", node.allocatable.cpu, node.system_peak.cpu),
+        (names.MID_MEMORY, "memory", node.allocatable.memory, node.system_peak.memory),
     ):
         explanation = detail.explanation
         terms = explanation.resources[mid].terms if explanation and mid in explanation.resources else ()
@@ -130,21 +130,25 @@ def _sums(node: NodeState, detail: NodeDetail) -> Iterator[dict[str, Any]]:
             "name": "CPU" if resource == "cpu" else "Memory",
             "unit": "cores" if resource == "cpu" else "GiB",
             "resource": mid,
-            "terms": _terms({term.term: term for term in terms}, detail.layers, resource, whole),
+            "terms": _terms({term.term: term for term in terms}, detail.layers, resource, whole, system),
             "inputs": [term for term in terms if term.term not in _TERMS],
         }
 
 
-def _terms(terms: TermsByName, layers: Mapping[str, str], resource: str, whole: int | None) -> list[dict[str, Any]]:
+def _terms(
+    terms: TermsByName, layers: Mapping[str, str], resource: str, whole: int | None, system: int | None
+) -> list[dict[str, Any]]:
     listed = [term for term in terms.values() if term.term in _TERMS]
     amounts = shown.column([term.value for term in listed], resource)
+    (outside,) = shown.column([system], resource)
+    more = {"peak_prod": f"; {outside} of it outside of pods, not reserved"} if system is not None else {}
     return [
         {
             "sign": _TERMS[term.term][0],
             "name": _TERMS[term.term][1],
             "amount": amount,
             "part": part(_STYLES.get(term.term, "term"), 0, percent(term.value, whole)),
-            "origin": node_state.term_origin(term, layers),
+            "origin": node_state.term_origin(term, layers) + more.get(term.term, ""),
             "is_result": term.term == "published",
         }
         for term, amount in zip(listed, amounts, strict=True)

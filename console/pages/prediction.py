@@ -79,7 +79,7 @@ def context(view: FleetView, page: str) -> dict[str, Any]:
     columns = [score.predictor for score in scores if score.resource == names.CPU][:_MOST_COLUMNS]
     chosen = shown.paging(len(evaluated), page, PAGE_SIZE)
     return {
-        "recommendation": recommendation(scores, in_force),
+        "recommendation": recommendation(scores, in_force) if scores else progress(view.nodes),
         "by_resource": [
             (title, [score for score in scores if score.resource == resource])
             for title, resource in (("CPU", names.CPU), ("Memory", names.MEMORY))
@@ -96,13 +96,20 @@ def context(view: FleetView, page: str) -> dict[str, Any]:
     }
 
 
+def progress(nodes: Sequence[NodeState]) -> str:
+    """Return how far the nodes are before the first result."""
+    begins = sorted(node.recorded_since for node in nodes if node.recorded_since)
+    if not begins:
+        return "There is nothing to compare yet: no node reports a prediction. koordctl check names why."
+    return (
+        f"There is nothing to compare yet: {len(begins)} of {len(nodes)} nodes record, the first since "
+        f"{begins[0]:%F %R} UTC. The first result comes one horizon (an hour by default) after the Prod pods are "
+        f"warm; a recommendation needs {LEAST_FORECASTS:.0f} forecasts of a node, a day."
+    )
+
+
 def recommendation(scores: Sequence[PredictorScore], in_force: Counter[str]) -> str:
-    """Return the sentence that recommends a predictor, or states why none is."""
-    if not scores:
-        return (
-            "There is nothing to compare yet: no node reports an evaluation. Name predictors in evaluatedPredictors of "
-            "the configuration, and wait for the horizon (one hour by default)."
-        )
+    """Return the sentence that recommends a predictor of these scores, or states why none is."""
     cpu = {score.predictor: score for score in scores if score.resource == names.CPU}
     memory = {score.predictor: score for score in scores if score.resource == names.MEMORY}
     seasoned = {name: score for name, score in cpu.items() if score.forecasts >= LEAST_FORECASTS * score.nodes}

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from api_types.mid_pods import template
 from e2e.autoscaler import karpenter
+from e2e.autoscaler.agents import STEP_SECONDS, Agents
 from e2e.support import lone_scheduler, workloads
-from e2e.support.agents import STEP_SECONDS, Agents
 from e2e.support.lone_manager import LoneManager
 from e2e.support.lone_scheduler import LoneScheduler
 from koordlet.cluster.pods import PodOnNode

@@ -26,8 +26,9 @@ RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 
 @contextlib.contextmanager
 def running() -> Iterator[Browser]:
-    """Start the browser, installed where it is missing; end it afterwards."""
+    """Start the browser, and fetch what charts are drawn with, where they are missing; end it afterwards."""
     debian_packages.ensure(PACKAGES)
+    front_end.folder()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=PROGRAM, args=list(_FLAGS))
         try:

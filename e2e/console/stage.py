@@ -1,25 +1,28 @@
-"""A control plane with a manager, kube-scheduler, and a fleet of simulated nodes.
+"""`python -m e2e.console.stage`: a control plane with a manager, kube-scheduler, and a fleet of simulated nodes.
 
 Everything that the pages read comes from a real kube-apiserver: the manager calculates the Mid, and kube-scheduler
-writes the Events about pods that fit nowhere. The reports are of the agent's own code (`e2e.support.agents`), which is
-fed with CPU of real virtual machines (benchmarks/backtest/data), each pod with one of them; the memory is made up.
+writes the Events about pods that fit nowhere. The reports are of the agent's own code (`e2e.autoscaler.agents`), fed
+with CPU of real virtual machines (benchmarks/backtest/data), each pod with one of them; the memory is made up.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import csv
 import functools
 import gzip
 import io
 import random
+import signal
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from e2e.autoscaler.agents import STEP_SECONDS, Agents
 from e2e.support import chart_rendering, lone_manager
-from e2e.support.agents import STEP_SECONDS, Agents
 from e2e.support.lone_manager import GIB, MID, LoneManager
+from e2e.support.names import SUITE_NAMESPACE
 from koordlet.cluster.pods import PodOnNode
 from koordlet.samples import UsageSample
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODE_METRICS, NODES, RequestError
@@ -102,10 +105,26 @@ class Stage:
             "the Mid is written", lambda: all(self.lone.mid_cores(name) > 0 for name in measured), _WITHIN_SECONDS
         )
         self._agents.silent.add(_SILENT)
+        self._add_parts(len(self.names))
         for name in measured:
             for number in range(int(self.lone.mid_cores(name) * _MID_SHARE)):
                 requests = {MID[0]: "1000", MID[1]: str(GIB)}
                 self._add_pod(f"nightly-{name[-2:]}-{number}", "reports", name, 7000, requests)
+
+    def _add_parts(self, agents: int) -> None:
+        """Create the workloads of the suite, ready: here they are programs, and no pods."""
+        meta = {"labels": {"app.kubernetes.io/version": "0.1.0"}}
+        template = {"metadata": {"labels": {"app": "suite"}}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+        spec = {"selector": {"matchLabels": {"app": "suite"}}, "template": template}
+        for kind, name, status in (
+            ("daemonsets", "koordlet", {"desiredNumberScheduled": agents, "numberReady": agents}),
+            ("deployments", "koord-manager", {"replicas": 1, "readyReplicas": 1}),
+            ("deployments", "koord-scheduler", {"replicas": 1, "readyReplicas": 1}),
+        ):
+            path = f"/apis/apps/v1/namespaces/{SUITE_NAMESPACE}/{kind}"
+            self.lone.api.send("POST", path, {"metadata": {"name": name, **meta}, "spec": spec})
+            zero = {"currentNumberScheduled": 0, "numberMisscheduled": 0} if kind == "daemonsets" else {}
+            self.lone.api.send("PATCH", f"{path}/{name}/status", {"status": status | zero}, content=MERGE_PATCH)
 
     def _metrics(self) -> int:
         with contextlib.suppress(RequestError):
@@ -159,3 +178,18 @@ def running(count: int = NODE_COUNT, days: float = 3) -> Iterator[Stage]:
             yield stage
         finally:
             stage.end()
+
+
+def main() -> None:
+    """Print the kubeconfig of a running stage, and keep it until SIGTERM or Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m e2e.console.stage", description=f"Run {WHAT}.")
+    parser.add_argument("--days", type=float, default=3, help="what the agents have seen when they begin (default: 3)")
+    chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt), running(days=chosen.days) as stage:
+        print(stage.lone.plane.kubeconfig, flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
-from e2e.console import stage
 from e2e.demo import terminal
-from e2e.demo.console import Console
+from e2e.demo.console import Console, DemoStopped
 from e2e.demo.steps import Line, Step
 from e2e.demo.terminal import Terminal
+from tools.localcluster.content_cache import REPOSITORY
 
-DAYS: Final = 2.0
-"""History of the agents: enough for scores of each predictor, and replayed in half a minute."""
 STEP: Final = Step(
     "A fleet that saves",
-    f"{stage.WHAT[0].upper()}{stage.WHAT[1:]}; the memory is made up. MID is what the Prod pods of a node requested "
-    "and are predicted not to need. The sum below is that of one node; the browser has the same.",
+    "24 simulated nodes: kube-apiserver, manager and kube-scheduler are real, and the agent's code is fed with two "
+    "days of CPU traces of real virtual machines; the memory is made up. MID is what the Prod pods of a node requested "
+    "and are predicted not to need. The sum below is that of one node; a browser has the same.",
     120,
     (
         Line("koordctl top nodes", shows=r"worker-24 .*Calculated"),
@@ -28,6 +29,12 @@ STEP: Final = Step(
 
 def show(folder: Path) -> None:
     """Start the fleet, perform the step on it, and end it. Raises DemoStopped."""
-    with stage.running(days=DAYS) as made:
-        variables = terminal.environment({"KUBECONFIG": str(made.lone.plane.kubeconfig)})
-        Console(Terminal(folder, variables)).perform(STEP)
+    words = [sys.executable, "-m", "e2e.console.stage", "--days=2"]
+    with subprocess.Popen(words, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            if not (kubeconfig := process.stdout.readline().strip()):
+                raise DemoStopped("the simulated fleet did not start; what it printed is above")
+            Console(Terminal(folder, terminal.environment({"KUBECONFIG": kubeconfig}))).perform(STEP)
+        finally:
+            process.terminate()

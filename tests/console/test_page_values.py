@@ -188,6 +188,12 @@ def test_the_recommended_predictor_keeps_the_target_and_saves_most(rows, sentenc
     assert prediction.recommendation(scores(*rows), Counter(max=2)).startswith(sentence)
 
 
+def test_before_the_first_result_the_page_states_how_far_the_nodes_are():
+    since = dataclasses.replace(NODE, recorded_since=NOW)
+    sentence = prediction.context(fleets.seen([NODE, since]), "")["recommendation"]
+    assert f"1 of 2 nodes record, the first since {NOW:%F %R} UTC" in sentence
+
+
 def test_with_less_than_a_day_of_forecasts_the_answer_is_to_wait():
     few = [PredictorScore("max", names.CPU, 2, 47.0, 0.0, 40.0)]
     assert prediction.recommendation(few, Counter(max=2)).startswith("Wait: a node has at most 24 forecasts on average")
