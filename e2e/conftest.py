@@ -50,6 +50,7 @@ LONG = (
     "test_backtest_of_cadvisor",
     "test_deep_fields",
     "test_exclusive_cpus",
+    "test_foreign_crd",
     "test_idle_writes",
     "test_leader",
     "test_leader_deleted",
@@ -62,7 +63,9 @@ LONG = (
     "test_numa_nodes",
     "test_predictor_package",
     "test_rollout_of_a_workload",
+    "test_shadow",
     "test_swap",
+    "test_trimaran_fallback_levels",
 )
 """Cases that take minutes: outages, degrade times, idle clusters, own builds. Only `make e2e-long` runs them.
 
