@@ -1,63 +1,67 @@
-"""Command `koordctl estimate`: what Mid resources could give a cluster in which nothing of the suite is installed."""
+"""Command `koordctl estimate`: what Mid resources could give a cluster in which nothing of the suite is installed.
+
+By what there is: the history of a Prometheus, given or in the cluster, else the present from the API server.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 import msgspec
+import numpy as np
 from click import FloatRange, Option
 
 from api_types import names
 from api_types.colocation import controller_config
 from api_types.kubernetes import pods, quantities
+from api_types.kubernetes.pods import Pod
 from api_types.node_metric import mid_resource
 from api_types.node_metric.mid_resource import Terms
 from apiserver_client import errors, objects, resources
 from component_base import clock
-from fleet import scheduler_config
-from fleet.node_state import UNKNOWN, Amounts, NodeState
+from fleet import port_forward, scheduler_config
+from fleet.node_state import Amounts, NodeState
+from fleet.port_forward import CannotForward, PodPort
 from fleet.reading import Reader
+from koordctl.backtest import command as backtest
+from koordctl.backtest.cluster_history import NoSeries
+from koordctl.backtest.prometheus import CannotRead, RejectedQuery
+from koordctl.backtest.workers import WorkerEnded
 from koordctl.cli import answer, command, flags, page
 from koordctl.cli.answer import Answer
-from koordctl.cli.command import ProgressLine
-from koordctl.estimate import estimates
-from koordctl.estimate.estimates import Estimate, NodeEstimate
-from koordctl.gain.gains import GIB, GainSums
+from koordctl.cli.command import ProgressLine, WrongUsage
+from koordctl.estimate import estimates, forecast
+from koordctl.estimate.estimates import ClusterNodes, EstimateDocument
+from koordctl.gain.gains import GIB
 
 _USAGE: Final = resources.Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
-_POOL_LABELS: Final = (
-    "karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool",
-    "kubernetes.azure.com/agentpool", "node.kubernetes.io/instance-type",
-)  # fmt: skip
+_PROMETHEUS: Final = ("app.kubernetes.io/name=prometheus", "app=prometheus")
+"""Labels of its pods, by its operator and its charts."""
+_PORT: Final = 9090
 _PRICE: Final = FloatRange(min=0)
+_SHARED: Final = (
+    "prometheus", "token_file", "ca_file", "timeout", "start", "end", "selector", "nodes", "node_label", "metric",
+    "priority_class", "workers",
+)  # fmt: skip
 PARAMETERS: Final = (
     *flags.CONNECTION,
     *flags.output((*answer.FORMATS, "html")),
+    *(parameter for parameter in backtest.PARAMETERS if parameter.name in _SHARED),
+    Option(["--now"], is_flag=True, help="the present only, without a Prometheus"),
+    Option(["--all", "every_node"], is_flag=True, help=f"every node, not {forecast.SAMPLE} of a pool"),
     Option(["--pool-label"], metavar="LABEL", help="label of nodes with their pool (default: those of providers)"),
     Option(["--cpu-price"], type=_PRICE, metavar="PRICE", help="of a core-hour, in any currency"),
     Option(["--memory-price"], type=_PRICE, metavar="PRICE", help="of a GiB-hour, in the same"),
 )
-_FOLLOWING: Final = (
-    "koordctl backtest --prometheus URL has forecasts instead of one moment, from series of cAdvisor",
-    "koordctl check --pre, before an installation; after it, koordctl gain has the same amounts",
-)
 ResultT = TypeVar("ResultT")
-
-
-@dataclass(frozen=True)
-class ClusterNodes:
-    """What the API server has."""
-
-    server: str = "the cluster"
-    allocatable: Mapping[str, GainSums] = field(default_factory=dict)
-    pools: Mapping[str, str] = field(default_factory=dict)
-    """Pool by node."""
+Fields = dict[str, Any]
+"""Of the document."""
 
 
 class _NodeUsage(msgspec.Struct):
@@ -68,24 +72,46 @@ class _NodeUsage(msgspec.Struct):
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
     try:
-        return command.show(options, _answer(asyncio.run(_reading(options, now)), options))
-    except errors.ApiServerError as error:
+        return command.show(options, _answer(_estimate(options), options))
+    except RejectedQuery as error:
+        raise WrongUsage(str(error)) from None
+    except (errors.ApiServerError, CannotRead, NoSeries, WorkerEnded) as error:
         return command.fail(str(error), answer.NOT_READ)
     except KeyboardInterrupt:
         return command.fail("interrupted", answer.INTERRUPTED)
 
 
-def _answer(estimate: Estimate, options: Namespace) -> Answer:
-    answered = estimates.answer(estimate)
+def _answer(fields: Fields, options: Namespace) -> Answer:
+    prices = options.cpu_price, options.memory_price
+    amount = estimates.worth(fields["total"], prices, is_now=not fields["history_seconds"])
+    document = EstimateDocument(cpu_price=prices[0], memory_price=prices[1], worth_a_month=amount, **fields)
+    answered = estimates.answer(document)
     if options.output != "html":
         return answered
-    made = estimates.document(estimate)
     titles = ("By node pool", "Forecasts against usage")
     sections = {title: page.table(of) for title, of in zip(titles, answered.tables, strict=False)}
-    lines = estimates.summary(made, estimate)
     written = f"{clock.utc_now():%Y-%m-%d %H:%M} UTC by koordctl estimate"
-    text = page.text(estimates.title(made), written, lines, sections, made.missing)
-    return Answer(answered.data, head=text.splitlines(), exit_code=answered.exit_code)
+    lines = [*estimates.summary(document), *(f"Next: {step}." for step in document.next_steps)]
+    text = page.text(estimates.title(document), written, lines, sections, document.missing)
+    return Answer(document, head=text.splitlines(), exit_code=answered.exit_code)
+
+
+def _estimate(options: Namespace) -> Fields:
+    """Return the fields of the document by the best source that there is."""
+    why = "a forecast: --now was given"
+    if not options.now:
+        cluster, places = asyncio.run(_reading(options, _read_nodes))
+        if options.prometheus:
+            return _forecast(options, cluster)
+        why = "a forecast: no pod has a label of Prometheus; give --prometheus URL"
+        for place in places:
+            try:
+                return asyncio.run(_forwarded(options, cluster, place))
+            except (CannotForward, CannotRead, NoSeries) as error:
+                text = str(error).removeprefix(f"{place}: ").splitlines()[0]
+                why = f"a forecast: {place}: {text}; or give --prometheus URL"
+    fields = asyncio.run(_reading(options, _now))
+    return {**fields, "missing": [why, *fields["missing"]]}
 
 
 async def _reading(options: Namespace, read: Callable[[Reader, Namespace], Awaitable[ResultT]]) -> ResultT:
@@ -94,100 +120,104 @@ async def _reading(options: Namespace, read: Callable[[Reader, Namespace], Await
             return await read(Reader(api, clock.utc_now(), progress.report), options)
 
 
-async def read_nodes(reader: Reader, options: Namespace) -> ClusterNodes:
-    """Read the nodes. Raises NotRead."""
+def _forecast(options: Namespace, cluster: ClusterNodes) -> Fields:
+    with ProgressLine(sys.stderr) as progress:
+        return {**forecast.read(options, cluster, progress), "hot_nodes": cluster.hot}
+
+
+async def _forwarded(options: Namespace, cluster: ClusterNodes, place: PodPort) -> Fields:
+    async with port_forward.open_forward(place, command.caller(options)) as forward:
+        url = f"http://127.0.0.1:{forward.local_port}"
+        fields = await asyncio.to_thread(_forecast, Namespace(**{**vars(options), "prometheus": url}), cluster)
+        return {**fields, "source": str(place)}
+
+
+async def _read_nodes(reader: Reader, options: Namespace) -> tuple[ClusterNodes, list[PodPort]]:
+    """Read the nodes, their usage, and where a Prometheus may be. Raises NotRead."""
+    cluster, *_ = await _nodes(reader, options)
+    places = list[PodPort]()
+    for labels in () if options.prometheus else _PROMETHEUS:
+        with reader.attempt("pods"):
+            places += [
+                PodPort(pod.metadata.namespace, pod.metadata.name, _PORT)
+                for pod in (await objects.list_all(reader.api, resources.PODS, label_selector=labels, decode=Pod)).items
+                if pod.status.phase == "Running"
+            ]
+    return cluster, list(dict.fromkeys(places))
+
+
+AmountsByNode = dict[str, Amounts]
+
+
+async def _nodes(reader: Reader, options: Namespace) -> tuple[ClusterNodes, AmountsByNode, AmountsByNode]:
+    """Read the nodes, their allocatable, and their usage where metrics-server is served. Raises NotRead."""
+    nodes, used = AmountsByNode(), AmountsByNode()
+    pools, missing = {}, list[str]()
     with reader.attempt("nodes"):
-        listing = await objects.list_all(reader.api, resources.NODES, decode=pods.Node)
-        allocatable, pools = {}, {}
-        for node in listing.items:
-            name = node.metadata.name
-            with contextlib.suppress(quantities.InvalidQuantity):
-                amounts = pods.allocatable(node)
-                allocatable[name] = _sums(Amounts(amounts.get(names.CPU), amounts.get(names.MEMORY)))
-                pools[name] = pool_of(allocatable[name], pods.label_map(node.metadata), options.pool_label)
-        return ClusterNodes(reader.api.server, allocatable, pools)
-    raise command.nothing_read(reader)
+        for node in (await objects.list_all(reader.api, resources.NODES, decode=pods.Node)).items:
+            with contextlib.suppress(quantities.InvalidQuantity, KeyError):
+                amounts, name = pods.allocatable(node), node.metadata.name
+                nodes[name] = Amounts(amounts[names.CPU], amounts[names.MEMORY])
+                pools[name] = estimates.pool_of(_pair(nodes[name]), pods.label_map(node.metadata), options.pool_label)
+    if not nodes:
+        raise command.nothing_read(reader)
+    try:
+        for item in (await objects.list_all(reader.api, _USAGE, decode=_NodeUsage)).items:
+            with contextlib.suppress(quantities.InvalidQuantity, KeyError):
+                amounts = pods.units(item.usage)
+                used[item.metadata.name] = Amounts(amounts[names.CPU], amounts[names.MEMORY])
+    except errors.ApiServerError as error:
+        missing.append(f"usage now: {error}; want metrics-server")
+    limits = scheduler_config.DEFAULT_LIMITS
+    hot = [name for name in sorted(used.keys() & nodes) if NodeState(name, nodes[name], used[name]).above(limits)]
+    allocatable = {name: _pair(amounts) for name, amounts in nodes.items()}
+    return ClusterNodes(reader.api.server, allocatable, pools, hot if used else None, missing), nodes, used
 
 
-def pool_of(allocatable: GainSums, labels: Mapping[str, str], label: str | None) -> str:
-    """Return the pool of a node: its label, else its size."""
-    named = next((labels[key] for key in ((label,) if label else _POOL_LABELS) if key in labels), None)
-    return named or f"{allocatable.cpu or 0:.0f} cores {(allocatable.memory or 0) / GIB:.0f} GiB"
-
-
-async def now(reader: Reader, options: Namespace) -> Estimate:
+async def _now(reader: Reader, options: Namespace) -> Fields:
     """Compare requests of Prod pods with the usage of the nodes at this moment. Raises NotRead."""
-    cluster = await read_nodes(reader, options)
-    requested = dict.fromkeys(cluster.pools, (0, 0))
+    cluster, nodes, used = await _nodes(reader, options)
     running = await reader.pods(None)
     if running is None:
         raise command.nothing_read(reader)
+    requested = {name: [0, 0] for name in cluster.pools}
     for pod in running:
         if pod.band == "prod" and pod.node in requested:
-            cpu, memory = requested[pod.node]
-            requested[pod.node] = cpu + (pod.requests.cpu or 0), memory + (pod.requests.memory or 0)
-    used, missing = await _used(reader)
-    read, hot = [], []
-    for name, pool in cluster.pools.items():
-        allocatable, usage = cluster.allocatable[name], used.get(name, UNKNOWN)
-        whole = _amounts(allocatable)
-        if NodeState(name, whole, usage).above(scheduler_config.DEFAULT_LIMITS):
-            hot.append(name)
-        offered = _sums(Amounts(*map(_offered, whole, requested[name], usage)))
-        read.append(NodeEstimate(name, pool, allocatable, _sums(Amounts(*requested[name])), _sums(usage), offered))
-    return Estimate(
-        cluster.server,
-        by_pool(cluster),
-        read,
-        hot=sorted(hot),
-        limits=HOT if used else "",
-        prices=(options.cpu_price, options.memory_price),
-        missing=missing,
-        following=_FOLLOWING,
-    )
+            for column, amount in enumerate(pod.requests):
+                requested[pod.node][column] += amount or 0
+    read = {}
+    for name, prod in requested.items():
+        read[name] = np.full((len(estimates.KINDS), 2), math.nan)
+        read[name][0] = _pair(Amounts(*prod))
+        if name in used:
+            read[name][1] = _pair(used[name])
+            read[name][2] = _pair(Amounts(*map(_offered, nodes[name], prod, used[name])))
+    total, by_pool = estimates.pool_estimates(cluster, read)
+    return {
+        "source": cluster.server,
+        "history_seconds": 0.0,
+        "horizon_seconds": 0.0,
+        "total": total,
+        "pools": by_pool,
+        "forecasts": [],
+        "prod_above_peak": [],
+        "hot_nodes": cluster.hot,
+        "missing": cluster.missing,
+        "next_steps": ["koordctl check --pre, before an installation; after it, koordctl gain has the same amounts"],
+    }
 
 
-def by_pool(cluster: ClusterNodes) -> dict[str, list[GainSums]]:
-    """Return the allocatable of the nodes of each pool."""
-    pools: dict[str, list[GainSums]] = {}
-    for name, pool in cluster.pools.items():
-        pools.setdefault(pool, []).append(cluster.allocatable[name])
-    return pools
-
-
-HOT: Final = " or ".join(f"{limit} % of {resource}" for resource, limit in scheduler_config.DEFAULT_LIMITS.items())
-
-
-async def _used(reader: Reader) -> tuple[dict[str, Amounts], list[str]]:
-    """Return the usage of nodes that metrics-server has, and what is missing."""
-    try:
-        items = (await objects.list_all(reader.api, _USAGE, decode=_NodeUsage)).items
-    except errors.ApiServerError as error:
-        return {}, [f"usage, so nothing is on offer: {error}; want metrics-server, or a Prometheus (--prometheus URL)"]
-    used = {}
-    for item in items:
-        with contextlib.suppress(quantities.InvalidQuantity):
-            amounts = pods.units(item.usage)
-            used[item.metadata.name] = Amounts(amounts.get(names.CPU), amounts.get(names.MEMORY))
-    return used, []
-
-
-def _offered(allocatable: int | None, requested: int, used: int | None) -> int | None:
+def _offered(allocatable: int | None, requested: int, used: int | None) -> int:
     """Return the Mid of the default configuration where the usage of the whole node is the peak of Prod."""
-    if allocatable is None or used is None:
-        return None
     default = controller_config.DEFAULTS
     terms = Terms(
         allocatable=allocatable, capacity=allocatable, allocated_prod=requested, peak_prod=used,
-        unused=allocatable - used, reclaim_ratio_percent=default.mid_reclaim_ratio_percent,
+        unused=(allocatable or 0) - (used or 0), reclaim_ratio_percent=default.mid_reclaim_ratio_percent,
         threshold_percent=default.mid_cpu_threshold_percent, unallocated_percent=default.mid_unallocated_percent,
     )  # fmt: skip
     return mid_resource.calculate(terms, has_floor=False).value
 
 
-def _sums(amounts: Amounts) -> GainSums:
-    return GainSums(None if amounts.cpu is None else amounts.cpu / 1000, amounts.memory)
-
-
-def _amounts(sums: GainSums) -> Amounts:
-    return Amounts(*(None if one is None else round(one * by) for one, by in zip(sums, (1000, 1), strict=True)))
+def _pair(amounts: Amounts) -> tuple[float, float]:
+    """Return cores and GiB."""
+    return (amounts.cpu or 0) / 1000, (amounts.memory or 0) / GIB

@@ -1,59 +1,53 @@
-"""Totals of an estimate from the nodes that were read, and the answer that is printed. Pure."""
+"""Amounts of pools from the nodes that were read, and the answer that is printed. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
+import numpy as np
+
+from fleet import scheduler_config
 from koordctl.cli.answer import FINE, NOTHING, UNKNOWN, Answer, Cell, Column, Number, Table, number, table
 from koordctl.cli.document import AnswerDocument, Part
 from koordctl.gain import gains
-from koordctl.gain.gains import GIB, UNKNOWN_AMOUNTS, GainAmounts, GainSums, PeakExceeded, PredictorGain
+from koordctl.gain.gains import GIB, GainAmounts, GainSums, PeakExceeded, PredictorGain
+from koordlet.prediction.histogram_bank import FloatArray
 
 HOURS_A_MONTH: Final = 730
-_SHORT_SECONDS: Final = 7 * 86_400
-_SURE: Final = 1.96
+WEEK_SECONDS: Final = 7 * 86_400
+SURE: Final = 1.96
 """Standard errors on each side of an interval of 95 %."""
-_MOST_NAMED: Final = 10
+KINDS: Final = ("requested", "used", "offered", "offered_p10", "evicting_p10")
+"""Rows of the array of a node; its columns are cores and GiB, NaN where not known."""
+_OFFERED: Final = 2
+_POOL_LABELS: Final = (
+    "karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool", "node.kubernetes.io/instance-type",
+)  # fmt: skip
+_LIMITS: Final = " or ".join(f"{limit} % of {resource}" for resource, limit in scheduler_config.DEFAULT_LIMITS.items())
 
 
 @dataclass(frozen=True)
-class NodeEstimate:
-    """One node that was read, in cores and bytes."""
+class ClusterNodes:
+    """The nodes that there are."""
 
-    name: str
-    pool: str
-    allocatable: GainSums
-    requested: GainSums = UNKNOWN_AMOUNTS
-    used: GainSums = UNKNOWN_AMOUNTS
-    offered: GainSums = UNKNOWN_AMOUNTS
-    offered_p10: GainSums = UNKNOWN_AMOUNTS
-    evicting_p10: GainSums = UNKNOWN_AMOUNTS
-    """The same of `calibrated`."""
+    server: str
+    allocatable: Mapping[str, tuple[float, float]]
+    """Cores and GiB by node."""
+    pools: Mapping[str, str]
+    """Pool by node."""
+    hot: Sequence[str] | None = None
+    """Nodes with usage above the limits of LoadAwareScheduling; None where usage was not read."""
+    missing: Sequence[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """The whole answer. `seconds` of history is 0 for one moment."""
-
-    source: str
-    pools: Mapping[str, Sequence[GainSums]]
-    """Allocatable of every node."""
-    read: Sequence[NodeEstimate]
-    seconds: float = 0.0
-    horizon_seconds: float = 0.0
-    forecasts: Sequence[PredictorGain] = ()
-    exceeded: Sequence[PeakExceeded] = ()
-    hot: Sequence[str] = ()
-    limits: str = ""
-    """Usage above which a node is hot."""
-    prices: tuple[float | None, float | None] = None, None
-    """Of a core-hour and a GiB-hour, in any currency."""
-    missing: Sequence[str] = ()
-    following: Sequence[str] = ()
-    """What to do next, a sentence each."""
+def pool_of(allocatable: tuple[float, float], labels: Mapping[str, str], label: str | None) -> str:
+    """Return the pool of a node: its label, else its size."""
+    named = next((labels[key] for key in ((label,) if label else _POOL_LABELS) if key in labels), None)
+    return named or f"{allocatable[0]:.0f} cores {allocatable[1]:.0f} GiB"
 
 
 class PoolEstimate(Part):
@@ -67,7 +61,7 @@ class PoolEstimate(Part):
     requested: GainAmounts
     """By Prod pods."""
     used: GainAmounts
-    """By Prod pods and what runs outside of pods; without history by all of a node."""
+    """By Prod pods and what runs outside of pods; without history by the whole nodes."""
     offered: GainAmounts
     """Mid resources now."""
     offered_p10: GainAmounts
@@ -90,102 +84,59 @@ class EstimateDocument(AnswerDocument, tag="Estimate"):
     pools: list[PoolEstimate]
     forecasts: list[PredictorGain]
     prod_above_peak: list[PeakExceeded]
-    """Share of the hours, by the default predictor."""
-    hot_nodes: list[str]
+    """Share of the horizons, by the default predictor."""
+    hot_nodes: list[str] | None
+    """Nodes on which the scheduler would place no pod for their usage now."""
+    cpu_price: float | None
+    """Of a core-hour, as given."""
+    memory_price: float | None
+    """Of a GiB-hour, as given."""
     worth_a_month: float | None
-    """Of `offeredP10` (without history `offered`) in 730 hours, in the currency of the prices; null without them."""
+    """Of `offeredP10` (without history `offered`) in 730 hours; null without prices."""
     missing: list[str]
     """What the source does not have, a sentence each."""
+    next_steps: list[str]
 
 
-_SCALES: Final = (1.0, float(GIB))
-_FIELDS: Final = ("requested", "used", "offered", "offered_p10", "evicting_p10")
-
-
-def _pool(name: str, nodes: Sequence[GainSums], read: Sequence[NodeEstimate]) -> PoolEstimate:
-    """Scale what was read by the allocatable of all nodes of the pool."""
-    whole = _added(nodes)
-    factors = [
-        _over(all_nodes, part) for all_nodes, part in zip(whole, _added([of.allocatable for of in read]), strict=True)
-    ]
-    sums = {key: _added([getattr(node, key) for node in read]) for key in _FIELDS}
-    scaled: dict[str, Any] = {
-        key: _wire([None if total is None else total * by for total, by in zip(of, factors, strict=True)])
-        for key, of in sums.items()
-    }
-    spread = [_spread(resource, len(nodes), read, sums["offered"]) for resource in range(2)]
-    return PoolEstimate(name, len(nodes), len(read), _wire(whole), spread=_wire(spread), **scaled)
-
-
-def _added(amounts: Sequence[GainSums]) -> list[float | None]:
-    """Sum amounts; None where one is not known, or there is none."""
-    columns = list(zip(*amounts, strict=True)) or [(None,), (None,)]
-    return [None if None in column else math.fsum(column) for column in columns]
-
-
-def _over(whole: float | None, part: float | None) -> float:
-    return (whole or 0.0) / part if part else 0.0
-
-
-def _spread(resource: int, count: int, read: Sequence[NodeEstimate], offered: Sequence[float | None]) -> float | None:
-    """Return the half interval of a ratio estimator with the correction for a finite number of nodes."""
-    total = offered[resource]
-    if total is None or count == len(read):
-        return None if total is None else 0.0
-    if len(read) < 2:
-        return None
-    ratio = _over(total, _added([node.allocatable for node in read])[resource])
-    squares = [((node.offered[resource] or 0.0) - ratio * (node.allocatable[resource] or 0.0)) ** 2 for node in read]
-    variance = math.fsum(squares) / (len(read) - 1)
-    return _SURE * count * math.sqrt(variance / len(read) * (1 - len(read) / count))
-
-
-def _wire(amounts: Sequence[float | None]) -> GainAmounts:
-    return GainAmounts(
-        *(None if one is None else round(one / scale, 6) for one, scale in zip(amounts, _SCALES, strict=True))
-    )
-
-
-def _total(pools: Sequence[PoolEstimate]) -> PoolEstimate:
-    def added(key: str, power: int = 1) -> GainAmounts:
-        columns = [
-            GainSums(*(None if one is None else math.pow(one, power) for one in _of(pool, key))) for pool in pools
-        ]
-        sums = _added(columns)
-        return GainAmounts(*(None if one is None else round(math.pow(one, 1 / power), 6) for one in sums))
-
-    amounts: dict[str, Any] = {key: added(key) for key in ("allocatable", *_FIELDS)}
+def pool_estimates(cluster: ClusterNodes, read: Mapping[str, FloatArray]) -> tuple[PoolEstimate, list[PoolEstimate]]:
+    """Return the total and the pools: what was read, scaled by the allocatable of all nodes of each pool."""
+    pools, sums, squares = [], [], []
+    for pool in sorted(set(cluster.pools.values())):
+        members = [name for name in cluster.pools if cluster.pools[name] == pool]
+        names = [name for name in members if name in read]
+        whole, part = (np.array([cluster.allocatable[name] for name in of]).reshape(-1, 2) for of in (members, names))
+        amounts = np.array([read[name] for name in names]).reshape(-1, len(KINDS), 2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            totals = amounts.sum(axis=0) * whole.sum(axis=0) / part.sum(axis=0)
+            # a ratio estimator, with the correction for a finite number of nodes
+            offered, count = amounts[:, _OFFERED], len(names)
+            apart = offered - part * offered.sum(axis=0) / part.sum(axis=0)
+            variance = (apart**2).sum(axis=0) / (count - 1) / count * (1 - count / len(members))
+        square = (SURE * len(members)) ** 2 * variance if count < len(members) else 0 * totals[_OFFERED]
+        sums.append(np.vstack([whole.sum(axis=0), totals]))
+        squares.append(square)
+        pools.append(_pool(pool, len(members), count, sums[-1], square))
     counts = sum(pool.nodes for pool in pools), sum(pool.nodes_read for pool in pools)
-    return PoolEstimate("all", *counts, spread=added("spread", 2), **amounts)
+    return _pool("all", *counts, np.sum(sums, axis=0), np.sum(squares, axis=0)), pools
 
 
-def _of(pool: PoolEstimate, key: str) -> tuple[float | None, float | None]:
-    amounts = getattr(pool, key)
-    return amounts.cpu, amounts.memory_gib
-
-
-def document(estimate: Estimate) -> EstimateDocument:
-    """Return the answer for JSON."""
-    pools = [
-        _pool(name, nodes, [node for node in estimate.read if node.pool == name])
-        for name, nodes in sorted(estimate.pools.items())
-    ]
-    total, prices = _total(pools), estimate.prices
-    offered = _of(total, "offered_p10" if estimate.seconds else "offered")
-    pairs = zip(offered, prices, strict=True)
-    priced = [amount * price for amount, price in pairs if amount is not None and price is not None]
-    return EstimateDocument(
-        estimate.source,
-        estimate.seconds,
-        estimate.horizon_seconds,
-        total,
-        pools,
-        list(estimate.forecasts),
-        list(estimate.exceeded),
-        list(estimate.hot),
-        round(HOURS_A_MONTH * sum(priced), 2) if priced else None,
-        list(estimate.missing),
+def _pool(name: str, nodes: int, count: int, amounts: FloatArray, square: FloatArray) -> PoolEstimate:
+    rows = np.vstack([amounts, np.sqrt(square)]).round(6).tolist()
+    return PoolEstimate(
+        name, nodes, count, *(GainAmounts(*(None if math.isnan(one) else one for one in row)) for row in rows)
     )
+
+
+def worth(total: PoolEstimate, prices: Sequence[float | None], *, is_now: bool) -> float | None:
+    """Return what is on offer in a month at prices; None without one."""
+    amounts = _pair(total.offered if is_now else total.offered_p10)
+    pairs = zip(amounts, prices, strict=True)
+    priced = [amount * price for amount, price in pairs if amount is not None and price is not None]
+    return round(HOURS_A_MONTH * sum(priced), 2) if priced else None
+
+
+def _pair(amounts: GainAmounts) -> tuple[float | None, float | None]:
+    return amounts.cpu, amounts.memory_gib
 
 
 def title(of: EstimateDocument) -> str:
@@ -195,54 +146,57 @@ def title(of: EstimateDocument) -> str:
     return f"What Mid resources could give, from {gains.length(of.history_seconds)} of {of.source}"
 
 
-def summary(of: EstimateDocument, estimate: Estimate) -> list[str]:
+def summary(of: EstimateDocument) -> list[str]:
     """Return the lines before the tables."""
-    total, hour = of.total, of.horizon_seconds == 3600
-    whole = _sums(total, "allocatable")
-    lines = [gains.amounts_line("on offer now", _sums(total, "offered"), whole)]
+    total = of.total
+    lines = [_amounts_line("on offer now", total.offered, total)]
     if of.history_seconds:
-        lines.append(gains.amounts_line("on offer, p10", _sums(total, "offered_p10"), whole))
-        line = gains.amounts_line("p10, evicting", _sums(total, "evicting_p10"), whole)
-        lines.append(f"{line}: calibrated, where Mid pods are evicted when Prod needs it")
-        span = "hours" if hour else f"times of {of.horizon_seconds / 60:g} minutes"
+        lines.append(_amounts_line("on offer, p10", total.offered_p10, total))
+        evicting = _amounts_line("p10, evicting", total.evicting_p10, total)
+        lines.append(f"{evicting}: calibrated, where Mid pods are evicted when Prod needs it")
+        span = "hours" if of.horizon_seconds == 3600 else f"times of {of.horizon_seconds / 60:g} minutes"
         lines += [gains.exceeded_line(peak, span) for peak in of.prod_above_peak]
     else:
         lines.append("Usage now is no forecast: a predicted peak is higher, and less is on offer.")
-    if 0 < of.history_seconds < _SHORT_SECONDS:
+    if 0 < of.history_seconds < WEEK_SECONDS:
         lines.append(
             f"{gains.length(of.history_seconds)} of history, want 7 days: working days and a weekend are not among "
             "them, so the amounts are a rough guide, and the risk is not known."
         )
     if total.nodes_read < total.nodes:
-        spread = [f"{amount:.1f}" if amount is not None else UNKNOWN for amount in _of(total, "spread")]
+        cores, gib = (_shown(amount) for amount in _pair(total.spread))
         lines.append(
-            f"{total.nodes_read} of {total.nodes} nodes were read: all of them have the amounts on offer within "
-            f"{spread[0]} cores and {spread[1]} GiB (95 % certain); --all reads every node"
+            f"{total.nodes_read} of {total.nodes} nodes were read: all of them offer this within {cores} cores "
+            f"and {gib} GiB (95 % certain); --all reads every node"
         )
-    if estimate.limits:
-        named = ", ".join(of.hot_nodes[:_MOST_NAMED]) + (", ..." if len(of.hot_nodes) > _MOST_NAMED else "")
-        lines.append(f"Hot now, above {estimate.limits}: {len(of.hot_nodes)} nodes{': ' if named else ''}{named}")
+    if of.hot_nodes is not None:
+        named = f": {', '.join(of.hot_nodes[:10])}{', ...' if len(of.hot_nodes) > 10 else ''}" if of.hot_nodes else ""
+        lines.append(f"Hot now, above {_LIMITS}: {len(of.hot_nodes)} nodes{named}")
     if of.worth_a_month is not None:
-        given = zip(estimate.prices, ("core-hour", "GiB-hour"), strict=True)
+        given = (of.cpu_price, "core-hour"), (of.memory_price, "GiB-hour")
         prices = " and ".join(f"{price:g} a {unit}" for price, unit in given if price is not None)
         amounts = "the p10" if of.history_seconds else "it"
         lines.append(f"Worth {of.worth_a_month:,.2f} in {HOURS_A_MONTH} hours at {prices}, if all of {amounts} is used")
     return lines
 
 
-def _sums(pool: PoolEstimate, key: str) -> GainSums:
-    amounts = zip(_of(pool, key), _SCALES, strict=True)
-    return GainSums(*(None if one is None else one * scale for one, scale in amounts))
+def _amounts_line(what: str, amounts: GainAmounts, total: PoolEstimate) -> str:
+    part, whole = (
+        GainSums(of.cpu, None if of.memory_gib is None else of.memory_gib * GIB) for of in (amounts, total.allocatable)
+    )
+    return gains.amounts_line(what, part, whole)
+
+
+def _shown(amount: float | None) -> str:
+    return UNKNOWN if amount is None else Number(f"{amount:.1f}", amount)
 
 
 def pool_table(of: EstimateDocument) -> Table:
     """Return two rows for each pool, and for all of several."""
-    rows = [
-        (pool, resource) for pool in ([*of.pools, of.total] if len(of.pools) > 1 else of.pools) for resource in range(2)
-    ]
+    pools = [*of.pools, of.total] if len(of.pools) > 1 else of.pools
 
     def amount(title: str, key: str) -> Cell[tuple[PoolEstimate, int]]:
-        return number(title, lambda row: _shown(_of(row[0], key)[row[1]]))
+        return number(title, lambda row: _shown(_pair(getattr(row[0], key))[row[1]]))
 
     cells: list[Cell[tuple[PoolEstimate, int]]] = [
         (Column("POOL"), lambda row: row[0].name),
@@ -256,24 +210,16 @@ def pool_table(of: EstimateDocument) -> Table:
         *([amount("P10", "offered_p10"), amount("P10, EVICTING", "evicting_p10")] if of.history_seconds else []),
         *([amount("+-", "spread")] if of.total.nodes_read < of.total.nodes else []),
     ]
-    return table(rows, cells)
+    return table([(pool, resource) for pool in pools for resource in range(2)], cells)
 
 
-def _shown(amount: float | None) -> str:
-    return UNKNOWN if amount is None else Number(f"{amount:.1f}", amount)
-
-
-def answer(estimate: Estimate) -> Answer:
+def answer(of: EstimateDocument) -> Answer:
     """Return the answer of the command."""
-    made = document(estimate)
-    tables = [pool_table(made), *([gains.forecast_table(made.forecasts)] if made.forecasts else [])]
-    missing = [f"not shown: {sentence}" for sentence in made.missing]
-    following = [f"next: {sentence}" for sentence in estimate.following]
     return Answer(
-        made,
-        tables,
-        [f"pool/{pool.name}" for pool in made.pools],
-        [title(made), "", *summary(made, estimate)],
-        ["", *missing, *following],
-        exit_code=FINE if any(_of(made.total, "offered")) else NOTHING,
+        of,
+        [pool_table(of), *([gains.forecast_table(of.forecasts)] if of.forecasts else [])],
+        [f"pool/{pool.name}" for pool in of.pools],
+        [title(of), "", *summary(of)],
+        ["", *(f"not shown: {text}" for text in of.missing), *(f"next: {text}" for text in of.next_steps)],
+        exit_code=FINE if any(_pair(of.total.offered)) else NOTHING,
     )

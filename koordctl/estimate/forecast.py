@@ -1,0 +1,199 @@
+"""Forecasts for a sample of nodes from the history in a Prometheus: the arithmetic of the back-test."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import random
+import re
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from koordctl.backtest import command as backtest
+from koordctl.backtest import prometheus, results, workers
+from koordctl.backtest.cluster_history import NoSeries
+from koordctl.backtest.prometheus import Prometheus, TimeRange
+from koordctl.backtest.results import BacktestCandidate, LastAmounts, Row, Span
+from koordctl.backtest.sources import PrometheusSource
+from koordctl.backtest.workload_history import Handed
+from koordctl.cli.command import ProgressLine
+from koordctl.estimate import estimates
+from koordctl.estimate.estimates import ClusterNodes
+from koordctl.gain import gains
+from koordctl.gain.gains import PeakExceeded
+from koordlet.prediction.histogram_bank import FloatArray
+from koordlet.samples import RESOURCES, Resource
+
+SAMPLE: Final = 40
+"""Nodes of a pool that are read, unless all are."""
+_HOUR: Final = 3_600
+_LONGEST_STEP, _SHORTEST_STEP, _FEWEST_STEPS, _MOST_STEPS = 900, 60, 60, 4_000
+_RATE_SECONDS: Final = 300
+"""Usage is a mean of 5 minutes also where steps are longer."""
+_DEFAULT, _EVICTING = "n-sigma-v2", "calibrated, 1 %"
+_MOST_PROBLEMS: Final = 5
+_PARTLY: Final = (
+    "what nodes learn from one another of the workloads of new pods, with which more is on offer: a sample lacks it; "
+    "--all reads every node"
+)
+
+
+class _Replayed(NamedTuple):
+    rows: Sequence[tuple[Row, LastAmounts]]
+    problems: Sequence[str]
+    prod_pods: int = 0
+    without_requests: int = 0
+
+
+def read(options: Namespace, cluster: ClusterNodes, progress: ProgressLine) -> dict[str, Any]:
+    """Replay a sample of the nodes of each pool; return fields of the document. Raises what a back-test raises."""
+    given = {**vars(options), "traces": None, "cache": None, "step": _LONGEST_STEP}
+    (source,), _ = backtest.sources_of(Namespace(**given))
+    assert isinstance(source, PrometheusSource)
+    pools = {name: cluster.pools[name] for name in source.nodes if name in cluster.pools}
+    if not pools:
+        raise NoSeries(
+            f"{source.server.shown} has none of the {len(cluster.pools)} nodes of {cluster.server}; want the "
+            "Prometheus of this cluster, or another --nodes or --selector"
+        )
+    nodes = sample(pools, every=options.every_node)
+    names = dataclasses.replace(source.names, rate_seconds=_RATE_SECONDS)
+    source = dataclasses.replace(source, nodes=nodes, names=names, time_range=_steps(source, nodes), in_days=False)
+    seconds = source.time_range.end - source.time_range.start
+    horizon = _HOUR if seconds >= 4 * _HOUR else max(seconds // 4, source.time_range.step_seconds)
+    span = Span(horizon, horizon, results.warm_up_seconds(seconds))
+    has_history = source.has_owners and len(nodes) == len(pools)
+    replayed = _replay(source, span, options.workers, progress, has_history=has_history)
+    rows = [row for node in replayed.values() for row, _ in node.rows]
+    gaps = _gaps(replayed, len(cluster.pools) - len(pools))
+    if not rows:
+        raise NoSeries("\n".join([*gaps, backtest.NO_FORECAST]))
+    amounts = {name: _amounts(node.rows) for name, node in replayed.items() if node.rows}
+    total, by_pool = estimates.pool_estimates(dataclasses.replace(cluster, pools=pools), amounts)
+    return {
+        "source": source.server.shown,
+        "history_seconds": float(seconds),
+        "horizon_seconds": float(horizon),
+        "total": total,
+        "pools": by_pool,
+        "forecasts": [
+            gains.predictor_gain(
+                of.candidate.partition(",")[0], of.resource, of.violations_percent / 100, of.savings_percent / 100
+            )
+            for of in results.summarize([row for row in rows if row.candidate != results.ORACLE])
+        ],
+        "prod_above_peak": [_exceeded(str(resource), rows) for resource in RESOURCES],
+        "missing": [
+            *([] if has_history else [_PARTLY if source.has_owners else backtest.NO_OWNERS]),
+            *gaps,
+            *cluster.missing,
+        ],
+        "next_steps": [
+            f"koordctl backtest --prometheus {source.server.shown} compares all predictors and presets",
+            "koordctl check --pre, before an installation; after it, koordctl gain has the same amounts",
+        ],
+    }
+
+
+def sample(pools: Mapping[str, str], *, every: bool = False) -> tuple[str, ...]:
+    """Return the nodes to read, by pool, the same ones at each call; `pools` is the pool by node."""
+    chosen: list[str] = []
+    for pool in sorted(set(pools.values())):
+        members = sorted(name for name in pools if pools[name] == pool)
+        is_whole = every or len(members) <= SAMPLE
+        chosen += members if is_whole else random.Random(0).sample(members, SAMPLE)  # noqa: S311  # not a secret
+    return tuple(chosen)
+
+
+def _steps(source: PrometheusSource, nodes: Sequence[str]) -> TimeRange:
+    """Return the steps since the first usage of some of the nodes. Raises NoSeries without one."""
+    some, asked = nodes[:: max(len(nodes) // 8, 1)], source.time_range
+    series = source.names.select("cpu", f"{source.names.node_label}=~{json.dumps('|'.join(map(re.escape, some)))}")
+    coarse = max(_SHORTEST_STEP, -(-source.seconds // _MOST_STEPS // 60) * 60)
+    with contextlib.closing(Prometheus(source.server)) as client:
+        counts = client.range(f"count({series})", prometheus.steps_between(asked.start, asked.end, coarse))
+    if not counts:
+        raise NoSeries(f"no series {series}; is cAdvisor of the kubelets scraped? else give --node-label")
+    begin = asked.start + coarse * int(np.flatnonzero(np.isfinite(counts[0].values))[0])
+    step = min(_LONGEST_STEP, max(_SHORTEST_STEP, (asked.end - begin) // _FEWEST_STEPS // 60 * 60))
+    return prometheus.steps_between(begin, asked.end, step)
+
+
+def _replay(
+    source: PrometheusSource, span: Span, count: int, progress: ProgressLine, *, has_history: bool
+) -> dict[str, _Replayed]:
+    """Replay every node of the source, with the history of the workloads of its cold pods or without."""
+    # With an hour of history, pods that ran before it are no colder than the others.
+    candidates = [
+        dataclasses.replace(of, parameters=dataclasses.replace(
+            of.parameters,
+            cold_start_period_seconds=min(of.parameters.cold_start_period_seconds, span.warm_up_seconds),
+        ))
+        for of in results.all_candidates(span.horizon_seconds)
+        if of.name in (_DEFAULT, _EVICTING)
+    ]  # fmt: skip
+    handed: Sequence[Handed | None] = [None] * len(source.nodes)
+    if has_history:
+        options = Namespace(horizon=span.horizon_seconds, workers=count)
+        handed = backtest.workload_histories(source, source.nodes, options, progress)
+    work = functools.partial(_replay_node, source, candidates, span)
+    nodes = workers.each_node(work, list(zip(source.nodes, handed, strict=True)), count)
+    replayed: dict[str, _Replayed] = {}
+    for name, node in zip(source.nodes, nodes, strict=True):
+        replayed[name] = node
+        progress.show(f"forecasts of {len(replayed)} of {len(source.nodes)} nodes")
+    return replayed
+
+
+def _replay_node(
+    source: PrometheusSource, candidates: Sequence[BacktestCandidate], span: Span, of_node: tuple[str, Handed | None]
+) -> _Replayed:
+    name, handed = of_node
+    try:
+        history = source.load(name)
+    except NoSeries as error:
+        return _Replayed([], [f"left out: {error}"])
+    rows = results.replay_with_last(history, candidates, span, handed)
+    problems = [f"partial data: node {name}: {warning}" for warning in history.warnings]
+    if not rows:
+        problems.append(f"left out: node {name}: no forecast with a complete history and horizon")
+    prod = [pod for pod, is_prod in zip(history.bound, history.prod(), strict=True) if is_prod]
+    return _Replayed(rows, problems, len(prod), sum(not pod.cpu_request_millis for pod in prod))
+
+
+def _amounts(rows: Sequence[tuple[Row, LastAmounts]]) -> FloatArray:
+    """Return the array of a node. A resource without a row is one that no Prod pod requests."""
+    amounts: FloatArray = np.zeros((len(estimates.KINDS), len(RESOURCES)))
+    for row, last in rows:
+        column = RESOURCES.index(Resource(row.resource))
+        if row.candidate == _DEFAULT:
+            amounts[:4, column] = *last, row.mid_p10
+        elif row.candidate == _EVICTING:
+            amounts[4, column] = row.mid_p10
+    return amounts
+
+
+def _exceeded(resource: str, rows: Sequence[Row]) -> PeakExceeded:
+    of_default = [row for row in rows if (row.resource, row.candidate) == (resource, _DEFAULT)]
+    ratios = {row.node: row.violations_percent / 100 for row in of_default}
+    worst = max(ratios, key=lambda node: ratios[node], default="")
+    mean = sum(ratios.values()) / max(len(ratios), 1)
+    return PeakExceeded(resource, mean, worst if mean else "", ratios.get(worst, 0.0))
+
+
+def _gaps(replayed: Mapping[str, _Replayed], without_series: int) -> list[str]:
+    """Return what is missing of the nodes, a sentence each."""
+    problems = list(dict.fromkeys(problem for node in replayed.values() for problem in node.problems))
+    gaps, more = problems[:_MOST_PROBLEMS], len(problems) - _MOST_PROBLEMS
+    gaps += [f"{more} more like these"] if more > 0 else []
+    if without_series:
+        gaps.append(f"{without_series} nodes of the cluster: not in Prometheus, or not of --nodes")
+    if without := sum(node.without_requests for node in replayed.values()):
+        pods = sum(node.prod_pods for node in replayed.values())
+        gaps.append(f"{without} of {pods} Prod pods request no CPU, and Mid is what is requested and not used")
+    return gaps
