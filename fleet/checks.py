@@ -143,7 +143,7 @@ def results(snapshot: FleetSnapshot, required: Collection[str] = ()) -> Iterator
 def _named(snapshot: FleetSnapshot, code: str, what: str, wrong: Sequence[str], fine: str) -> CheckVerdict:
     if why := snapshot.why_unread(what):
         return skipped(code, why)
-    return _verdict(code, _first(wrong) or fine, is_fine=not wrong)
+    return _verdict(code, first(wrong) or fine, is_fine=not wrong)
 
 
 def kubernetes(version: str) -> CheckVerdict:
@@ -294,7 +294,8 @@ def is_fresh(node: NodeState) -> bool:
     return node.sample_age_seconds is not None and node.sample_age_seconds <= fresh_seconds(node)
 
 
-def _first(names: Sequence[str]) -> str:
+def first(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
@@ -302,11 +303,11 @@ def _first(names: Sequence[str]) -> str:
 def _oldest(nodes: Sequence[NodeState]) -> str:
     ages = [(node.sample_age_seconds or 0.0, node.name) for node in nodes if not is_fresh(node)]
     ages.sort(key=lambda pair: -pair[0])
-    return f"; not: {_first([f'{name} {times.short_age(age)}' for age, name in ages])}"
+    return f"; not: {first([f'{name} {times.short_age(age)}' for age, name in ages])}"
 
 
 def _listed(what: str, keys: Sequence[str]) -> str:
-    return f"{len(keys)} {what}{'s' if len(keys) > 1 else ''}: {_first(keys)}"
+    return f"{len(keys)} {what}{'s' if len(keys) > 1 else ''}: {first(keys)}"
 
 
 def _waiting(snapshot: FleetSnapshot) -> CheckVerdict:

@@ -192,6 +192,7 @@ _ROWS: Final[tuple[tuple[str, Severity, str, str, str, Category], ...]] = (
     ("ForecastsTooLow", _WARNING, "usage exceeds more forecasts than the predictor promises",
      "choose a predictor by koordctl backtest", "concepts/prediction.md#calibrated-peaks",
      _PREDICTION),
+    ("PilotStage", _ERROR, "a stage of the pilot is not over", "wait, or undo it", "how-to/pilot.md", _PREDICTION),
     (CLOCK_WRONG, _WARNING, "the clock of the node is wrong",
      "synchronize it, for example by NTP", _STALE, _REPORTS),
     (MANAGER_CLOCK_WRONG, _WARNING, "the clock of the manager's own node is wrong, and that of the API server is used",

@@ -23,6 +23,10 @@ MOST_ENTRIES: Final = MOST_EVALUATED + 1
 """Predictors that one node evaluates: the one in force and the others."""
 MOST_PREDICTORS: Final = 32
 """Predictors that are combined: those of the most nodes."""
+TARGET_PERCENT: Final = {names.CPU: 1.0, names.MEMORY: 0.5}
+"""Violations that are accepted."""
+SEASONED_FORECASTS: Final = 24.0
+"""Forecasts of a node below which its shares are noise: a day at the default horizon."""
 _LEAST_FORECASTS: Final = 0.05
 """Agents round to tenths."""
 _MOST_FORECASTS: Final = 1000.0
@@ -106,6 +110,11 @@ def _values(scores: WireScores | None) -> tuple[float, float, float]:
     if scores is None or not scores.is_possible():
         return math.nan, math.nan, math.nan
     return scores.forecasts, scores.violation_percent, scores.savings_percent
+
+
+def in_force(report: Packed) -> Packed:
+    """Return the scores of the predictor in force alone, without its name, so that those of all nodes combine."""
+    return Packed(("",), report.scores[: struct.calcsize("6f")])
 
 
 def combined(reports: Iterable[Packed]) -> Mapping[tuple[str, str], Fleet]:

@@ -13,14 +13,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from api_types import names
-from api_types.node_metric.evaluation_report import Packed
+from api_types.node_metric.evaluation_report import SEASONED_FORECASTS, TARGET_PERCENT, Packed
 from console.pages import shown
 from console.view import FleetView
 from fleet.node_state import NodeState
 
-TARGET_PERCENT: Final = 1.0
-LEAST_FORECASTS: Final = 24.0
-"""Forecasts of a node below which its shares are noise: a day at the default horizon."""
 PAGE_SIZE: Final = 50
 _MOST_COLUMNS: Final = 6
 _SCALE_PERCENT: Final = 5.0
@@ -41,7 +38,7 @@ class PredictorScore(NamedTuple):
     @property
     def target_percent(self) -> float:
         """Return the violations that are accepted."""
-        return TARGET_PERCENT if self.resource == names.CPU else TARGET_PERCENT / 2
+        return TARGET_PERCENT[self.resource]
 
     @property
     def keeps(self) -> bool:
@@ -87,7 +84,7 @@ def context(view: FleetView, page: str) -> dict[str, Any]:
         "evaluated": len(evaluated),
         "nodes": len(view.nodes),
         "in_force": in_force.most_common(),
-        "target": TARGET_PERCENT,
+        "target": TARGET_PERCENT[names.CPU],
         "scale": _SCALE_PERCENT,
         "columns": columns,
         "rows": [(node.name, node.predictor, _cells(node, columns)) for node in evaluated[chosen.rows]],
@@ -104,7 +101,7 @@ def progress(nodes: Sequence[NodeState]) -> str:
     return (
         f"There is nothing to compare yet: {len(begins)} of {len(nodes)} nodes record, the first since "
         f"{begins[0]:%F %R} UTC. The first result comes one horizon (an hour by default) after the Prod pods are "
-        f"warm; a recommendation needs {LEAST_FORECASTS:.0f} forecasts of a node, a day."
+        f"warm; a recommendation needs {SEASONED_FORECASTS:.0f} forecasts of a node, a day."
     )
 
 
@@ -112,15 +109,16 @@ def recommendation(scores: Sequence[PredictorScore], in_force: Counter[str]) -> 
     """Return the sentence that recommends a predictor of these scores, or states why none is."""
     cpu = {score.predictor: score for score in scores if score.resource == names.CPU}
     memory = {score.predictor: score for score in scores if score.resource == names.MEMORY}
-    seasoned = {name: score for name, score in cpu.items() if score.forecasts >= LEAST_FORECASTS * score.nodes}
+    seasoned = {name: score for name, score in cpu.items() if score.forecasts >= SEASONED_FORECASTS * score.nodes}
     if not seasoned:
         most = max((score.forecasts / score.nodes for score in cpu.values()), default=0.0)
         return (
-            f"Wait: a node has at most {most:.0f} forecasts on average, want {LEAST_FORECASTS:.0f} or more. "
+            f"Wait: a node has at most {most:.0f} forecasts on average, want {SEASONED_FORECASTS:.0f} or more. "
             "Below that the shares are noise."
         )
     keeping = [score for name, score in seasoned.items() if score.keeps and (name not in memory or memory[name].keeps)]
-    limits = f"at most {TARGET_PERCENT:g} % violations of CPU and {TARGET_PERCENT / 2:g} % of memory"
+    most_cpu, most_memory = TARGET_PERCENT[names.CPU], TARGET_PERCENT[names.MEMORY]
+    limits = f"at most {most_cpu:g} % violations of CPU and {most_memory:g} % of memory"
     if not keeping:
         return f"No predictor keeps {limits}: keep the one in force, or choose a more careful one."
     best = max(keeping, key=lambda score: (score.savings_percent, score.is_in_force))

@@ -18,7 +18,7 @@ from component_base import clock, settings
 from fleet.checks import CheckVerdict
 from fleet.finding_kinds import Category
 from fleet.reading import Reader
-from koordctl.check import installed, reading
+from koordctl.check import installed, pilot, reading
 from koordctl.check.results import answer, exit_code
 from koordctl.cli import command, flags
 from koordctl.cli.answer import FINE, Answer
@@ -51,6 +51,7 @@ def _listed(text: str, choices: Iterable[str]) -> list[str]:
 PARAMETERS: Final = (
     *flags.READING,
     flags.NAMESPACE,
+    Option(["--pilot"], type=Choice(pilot.STAGES), help="check as well whether this stage of a pilot is over"),
     Option(["--pre"], is_flag=True, help="check the cluster before an installation"),
     Option(
         ["--wait"], type=duration, default="0", metavar="TIME", help="repeat while a check fails, at most so long (2m)"
@@ -125,4 +126,6 @@ async def _once(api: session.Session, options: Namespace, now: dt.datetime, slee
         if rights_missing and inputs.snapshot.is_empty:
             raise command.NotRead("\n".join(command.notes(rights_missing)))
         results = list(installed.results(inputs, options.require, reading.dropped(inputs.served)))
+        if options.pilot:
+            results += await pilot.results(Reader(api, now), options.pilot)
     return [result for result in results if result.kind.category not in options.skip]

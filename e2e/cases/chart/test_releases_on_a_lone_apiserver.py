@@ -143,6 +143,23 @@ def test_an_update_cannot_lose_the_document_and_an_upgrade_puts_a_lost_one_back(
     run("kubectl", "get", "configmap", "renamed", *HERE, fails=True)
 
 
+def test_the_stages_of_a_pilot_follow_each_other_and_are_undone(run: Command) -> None:
+    install = ("helm", "upgrade", "--install", RELEASE, str(CHART), *HERE, VALUES[0], "--create-namespace")
+    policies = ("kubectl", "get", "validatingadmissionpolicies", "--output=name")
+    for stage in ("observe", "pool", "all", "pool", "observe"):
+        run(*install, f"--values={CHART / 'pilot' / stage}.yaml")
+        document = _document(run)
+        (pool,) = document.get("nodeConfigs") or [{}]
+        assert (document["enable"], pool.get("enable")) == (stage == "all", None if stage == "all" else True)
+        assert pool.get("midPublish") == ("shadow" if stage == "observe" else None)
+        agent = json.loads(run("kubectl", "get", "daemonset", "koordlet", *HERE, "--output=json"))
+        assert ("koord-suite.io/pilot" in agent["spec"]["template"]["spec"]["nodeSelector"]) is (stage != "all")
+        parts = run("kubectl", "get", "deployments", *HERE, "--output=name")
+        assert ("koord-scheduler" in parts, "koord-admission" in parts, bool(run(*policies))) == (
+            (stage != "observe",) * 3
+        )
+
+
 @pytest.mark.long
 def test_a_rollback_restores_the_objects_and_the_document_and_leaves_node_and_pods(
     api: Connection, run: Command

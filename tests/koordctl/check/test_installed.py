@@ -29,6 +29,7 @@ CODES = {
     "ManagerReady", "Leader", "VersionSkew", "PriorityClasses", "ColocationConfigApplied", "Reports", "NoPrediction",
     "SchedulerReady", "MidPodsWait", "MidPodsRefused", "AdmissionReady", "NodeStrategyIgnored", "NodesAboveThreshold",
     "ColocationOffWithMidPods", "MidShort", "NotReady", "MidEvictionNotAllowed", "MidQuotaMalformed",
+    "SystemUsageReducesMid",
 }  # fmt: skip
 
 
