@@ -84,6 +84,7 @@ SECTIONS: Final[Mapping[str, tuple[click.Command, ...]]] = {
         _Command("top", "Usage, requests, predicted peak and Mid of nodes, pods or namespaces", "cli.top"),
         _Command("gain", "What Mid resources brought, by namespace, and what they risked", "gain.command"),
         _Command("console", "Pages about the cluster in your browser, with your own rights", "cli.console_command"),
+        _Command("my", "What Mid a namespace of yours gets: free, quota, why pods wait or were ended", "explain.my"),
     ),
     "explain and check": (
         _Command(

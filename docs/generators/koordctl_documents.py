@@ -32,6 +32,7 @@ from koordctl.configuration.diff import ConfigDiff
 from koordctl.configuration.scheduler_command import SchedulerConfigCheck
 from koordctl.estimate.estimates import EstimateDocument
 from koordctl.explain.config import ConfigExplanation
+from koordctl.explain.my import Tenant
 from koordctl.explain.node import NodeExplanation
 from koordctl.explain.pod import PodExplanation
 from koordctl.gain.gains import GainDocument
@@ -42,6 +43,7 @@ DOCUMENTS: Final[tuple[type[msgspec.Struct], ...]] = (
     NodeList,
     PodList,
     NamespaceList,
+    Tenant,
     NodeExplanation,
     PodExplanation,
     ConfigExplanation,

@@ -141,13 +141,16 @@ def fail(text: str, code: int) -> int:
     return code
 
 
-def notes(unread: Iterable[Unread], begin: str = "not read") -> list[str]:
-    """Return the lines about what was not read; several missing rights are one line."""
+VIEWERS: Final = "; koordctl check names the rights, the roles koord-viewer have them"
+
+
+def notes(unread: Iterable[Unread], begin: str = "not read", roles: str = VIEWERS) -> list[str]:
+    """Return the lines about what was not read; several missing rights are one line, which ends with `roles`."""
     unread = tuple(dict.fromkeys(unread))
     forbidden = [part for part in unread if part.is_right]
     what = ", ".join(dict.fromkeys(part.what for part in forbidden))
-    roles = "; koordctl check names the rights, the roles koord-viewer have them" if len(forbidden) > 1 else ""
-    folded = [Unread(what, f"{forbidden[0].why}{roles}")] if forbidden else []
+    end = roles if len(forbidden) > 1 else ""
+    folded = [Unread(what, f"{forbidden[0].why}{end}")] if forbidden else []
     return [f"{begin}: {part.what}: {part.why}" for part in (*folded, *unread) if not part.is_right]
 
 

@@ -70,6 +70,23 @@ def _waiting():
     return pod
 
 
+def _limited():
+    mid = {"kubernetes.io/mid-cpu": "2000", "kubernetes.io/mid-memory": "4Gi"}
+    pod = cluster.pod("train-1", "shop", "worker-1", 7000, mid, uid="u-2")
+    pod["spec"]["containers"][0] |= {"name": "c", "resources": {"requests": mid, "limits": {**mid, "cpu": "500m"}}}
+    pod["status"] |= {"qosClass": "Burstable", "startTime": "2026-11-21T08:00:00Z"}
+    fields = {"f:spec": {"f:containers": {'k:{"name":"c"}': {"f:resources": {"f:limits": {"f:cpu": {}}}}}}}
+    pod["metadata"]["managedFields"] = [{"manager": "koordlet", "subresource": "resize", "fieldsV1": fields}]
+    return pod
+
+
+def _evicted():
+    message = "evicted from worker-3: Mid pods request 1.2 cores more than is calculated"
+    pod = {"kind": "Pod", "name": "train-0"}
+    event = {"reason": "MidPodEvicted", "message": message, "lastTimestamp": "2026-11-21T09:48:00Z"}
+    return event | {"involvedObject": pod, "metadata": {"namespace": "shop"}}
+
+
 def _record():
     left = {"kubernetes.io/mid-cpu": 3_800, "kubernetes.io/mid-memory": 9 * 2**30}
     node = {
@@ -105,6 +122,11 @@ def routes():
         stored={"metadata": {"name": "koord-manager-last-good-config"}},
     ) | {
         "/api/v1/nodes/worker-1": nodes[0],
+        "/api/v1/namespaces/shop": {
+            "metadata": {"name": "shop", "annotations": {"koordinator.sh/mid-quota": '{"cpu": "8", "memory": "16Gi"}'}}
+        },
+        "/api/v1/namespaces/shop/pods": cluster.listing(cluster.pod(), _waiting(), _limited()),
+        "/api/v1/namespaces/shop/events": cluster.listing(_evicted()),
         "/api/v1/events": cluster.listing(),
         "/apis/scheduling.k8s.io/v1/priorityclasses": cluster.listing(*classes),
         rules: {"webhooks": []},

@@ -30,6 +30,7 @@ LINES = {
     "NodeList": "top nodes",
     "PodList": "top pods",
     "NamespaceList": "top namespaces",
+    "Tenant": "my -n shop",
     "NodeExplanation": "explain node worker-1",
     "PodExplanation": "explain pod shop/etl-0",
     "ConfigExplanation": "explain config worker-1",

@@ -46,7 +46,7 @@ VERSIONS = ("koordctl/v1", "v1")
 """Of the documents of koordctl; a rendered configuration is a ConfigMap."""
 NO_CLUSTER_IS_FINE = ("version",)
 """Its answer has the version of the program alone then, and a note."""
-TABLES = ("status", "check", "top", "explain", "config", "gain", "version")
+TABLES = ("status", "check", "top", "explain", "config", "gain", "my", "version")
 """First words of commands with tables that are as wide as the terminal."""
 ROW_OF_A_TABLE = re.compile(r"^(?!  do ).*\S  +\S")
 """A sentence and a command to type are as long as they are; a row has two spaces inside."""

@@ -17,6 +17,7 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,12 +45,29 @@ def kubeconfigs() -> Iterator[dict[str, str]]:
     """Return the kubeconfig of each identity."""
     with lone_manager.running() as lone:
         koordctl_rows.make_objects(lone)
-        for name in ("viewer", "stranger"):
-            lone.create({"kind": "ServiceAccount", "metadata": {"name": name, "namespace": PLACE}})
+        for name in ("viewer", "stranger", "tenant"):
+            metadata = {"name": name, "namespace": PLACE}
+            lone.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
         subject = {"kind": "ServiceAccount", "name": "viewer", "namespace": PLACE}
         lone.create(*chart_rendering.rendered(lone.plane.binaries, {"viewer": {"subjects": [subject]}}, "viewer-roles"))
-        of_accounts = {name: lone.kubeconfig(name, PLACE) for name in ("viewer", "stranger")}
+        lone.create(*_bindings_of_tenant())
+        of_accounts = {name: lone.kubeconfig(name, PLACE) for name in ("viewer", "stranger", "tenant")}
         yield {"admin": str(lone.plane.kubeconfig), **of_accounts}
+
+
+def _bindings_of_tenant() -> Iterator[dict[str, Any]]:
+    """Yield the bindings to koord-tenant and, in its namespace, to the rules of `view`, which no controller sums up."""
+    for kind, role, place in (
+        ("ClusterRoleBinding", "koord-tenant", {}),
+        ("RoleBinding", "system:aggregate-to-view", {"namespace": "shop"}),
+    ):
+        yield {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": "tenant", **place},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": PLACE}],
+        }
 
 
 @pytest.fixture
@@ -83,6 +101,18 @@ def test_the_exit_code_and_the_right_that_is_named(row: Row, call: Call) -> None
         assert row.lacks in stranger.out + stranger.err
     if row.viewer == 3:
         assert row.lacks in forbidden(viewer), viewer.err
+
+
+def test_a_tenant_sees_what_is_free_and_its_own_pods_and_no_other_namespace(call: Call) -> None:
+    own = call("tenant", Row("my -n shop", 0))
+    assert (own.code, own.err) == (0, "")
+    assert "at most 4 cores and 16.0 GiB on one node (n2)" in own.out
+    assert "mid-1  runs" in own.out
+    other = call("tenant", Row("my -n kube-system", 0))
+    assert "mid-1" not in other.out
+    assert other.err.startswith("not read: namespaces, pods, events: ")
+    assert len(other.err.splitlines()) == 1
+    assert call("tenant", Row("top pods", 3)).code == 3
 
 
 def test_the_viewer_lacks_no_right_that_check_wants(call: Call) -> None:
