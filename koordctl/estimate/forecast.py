@@ -32,10 +32,10 @@ from koordlet.samples import RESOURCES, Resource
 SAMPLE: Final = 40
 """Nodes of a pool that are read, unless all are."""
 _HOUR: Final = 3_600
-_LONGEST_STEP, _SHORTEST_STEP, _FEWEST_STEPS, _MOST_STEPS = 900, 60, 60, 4_000
+LONGEST_STEP, _SHORTEST_STEP, _FEWEST_STEPS, _MOST_STEPS = 900, 60, 60, 4_000
 _RATE_SECONDS: Final = 300
 """Usage is a mean of 5 minutes also where steps are longer."""
-_DEFAULT, _EVICTING = "n-sigma-v2", "calibrated, 1 %"
+DEFAULT, EVICTING = "n-sigma-v2", "calibrated, 1 %"
 _MOST_PROBLEMS: Final = 5
 _PARTLY: Final = (
     "what nodes learn from one another of the workloads of new pods, with which more is on offer: a sample lacks it; "
@@ -52,7 +52,7 @@ class _Replayed(NamedTuple):
 
 def read(options: Namespace, cluster: ClusterNodes, progress: ProgressLine) -> dict[str, Any]:
     """Replay a sample of the nodes of each pool; return fields of the document. Raises what a back-test raises."""
-    given = {**vars(options), "traces": None, "cache": None, "step": _LONGEST_STEP}
+    given = {**vars(options), "traces": None, "cache": None, "step": LONGEST_STEP}
     (source,), _ = backtest.sources_of(Namespace(**given))
     assert isinstance(source, PrometheusSource)
     pools = {name: cluster.pools[name] for name in source.nodes if name in cluster.pools}
@@ -120,7 +120,7 @@ def _steps(source: PrometheusSource, nodes: Sequence[str]) -> TimeRange:
     if not counts:
         raise NoSeries(f"no series {series}; is cAdvisor of the kubelets scraped? else give --node-label")
     begin = asked.start + coarse * int(np.flatnonzero(np.isfinite(counts[0].values))[0])
-    step = min(_LONGEST_STEP, max(_SHORTEST_STEP, (asked.end - begin) // _FEWEST_STEPS // 60 * 60))
+    step = min(LONGEST_STEP, max(_SHORTEST_STEP, (asked.end - begin) // _FEWEST_STEPS // 60 * 60))
     return prometheus.steps_between(begin, asked.end, step)
 
 
@@ -135,7 +135,7 @@ def _replay(
             cold_start_period_seconds=min(of.parameters.cold_start_period_seconds, span.warm_up_seconds),
         ))
         for of in results.all_candidates(span.horizon_seconds)
-        if of.name in (_DEFAULT, _EVICTING)
+        if of.name in (DEFAULT, EVICTING)
     ]  # fmt: skip
     handed: Sequence[Handed | None] = [None] * len(source.nodes)
     if has_history:
@@ -171,15 +171,15 @@ def _amounts(rows: Sequence[tuple[Row, LastAmounts]]) -> FloatArray:
     amounts: FloatArray = np.zeros((len(estimates.KINDS), len(RESOURCES)))
     for row, last in rows:
         column = RESOURCES.index(Resource(row.resource))
-        if row.candidate == _DEFAULT:
+        if row.candidate == DEFAULT:
             amounts[:4, column] = *last, row.mid_p10
-        elif row.candidate == _EVICTING:
+        elif row.candidate == EVICTING:
             amounts[4, column] = row.mid_p10
     return amounts
 
 
 def _exceeded(resource: str, rows: Sequence[Row]) -> PeakExceeded:
-    of_default = [row for row in rows if (row.resource, row.candidate) == (resource, _DEFAULT)]
+    of_default = [row for row in rows if (row.resource, row.candidate) == (resource, DEFAULT)]
     ratios = {row.node: row.violations_percent / 100 for row in of_default}
     worst = max(ratios, key=lambda node: ratios[node], default="")
     mean = sum(ratios.values()) / max(len(ratios), 1)

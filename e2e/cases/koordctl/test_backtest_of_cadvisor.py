@@ -18,7 +18,7 @@ import pytest
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from e2e.support import kube_state_exporter, waiting, workloads
-from e2e.support.cluster_client import ClusterClient
+from e2e.support.cluster_client import ClusterClient, cores_or_bytes
 from e2e.support.installation import Suite
 from e2e.thirdparty.prometheus.server import DATA, Prometheus
 from koordctl import __main__ as koordctl
@@ -201,3 +201,31 @@ def test_the_command_has_rows_for_the_node(recorded: Recorded, node: str, tmp_pa
     assert document["recommended"] is None
     assert "want at least 7" in document["reason"]
     assert not list(tmp_path.iterdir()), "today is not over, so it is not kept"
+
+
+def test_an_estimate_of_minutes_has_the_totals_of_a_calculation_by_hand(
+    recorded: Recorded, cluster: Cluster, cluster_client: ClusterClient, node: str
+) -> None:
+    out, errors = io.StringIO(), io.StringIO()
+    times = [f"--from={round(recorded.begin) + STEP_SECONDS}", f"--to={round(recorded.end)}"]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        words = ["estimate", f"--kubeconfig={cluster.kubeconfig}", "--prometheus", recorded.url, *times]
+        code = koordctl.main([*words, f"--nodes={node}", "--workers=1", "--output=json"])
+    document = json.loads(out.getvalue())
+    print(json.dumps(document, indent=1))
+    prod = [
+        {"cpu": "0", "memory": "0", **(container["resources"].get("requests") or {})}
+        for pod in cluster_client.list("Pod")
+        if pod["spec"].get("nodeName") == node and pod["status"]["phase"] == "Running"
+        if pod["spec"].get("priorityClassName") not in ("koord-mid", "koord-batch", "koord-free")
+        for container in pod["spec"]["containers"]
+    ]
+    by_hand = [float(sum(amounts)) for amounts in zip(*map(cores_or_bytes, prod), strict=True)]
+    (pool,) = document["pools"]
+    assert pool["requested"]["cpu"] == pytest.approx(by_hand[0], abs=0.01)
+    assert pool["requested"]["memoryGiB"] * 2**30 == pytest.approx(by_hand[1], abs=MEBIBYTE)
+    for resource in ("cpu", "memoryGiB"):
+        assert pool["used"][resource] > 0
+        assert 0 <= pool["offered"][resource] <= pool["requested"][resource]
+    assert (code, pool["nodes"], pool["nodesRead"]) == (0 if any(pool["offered"].values()) else 1, 1, 1)
+    assert 0 < document["historySeconds"] < STEP_SECONDS * STEPS * 2
