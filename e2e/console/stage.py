@@ -113,7 +113,6 @@ class Stage:
 
     def _add_parts(self, agents: int) -> None:
         """Create the workloads of the suite, ready: here they are programs, and no pods."""
-        meta = {"labels": {"app.kubernetes.io/version": "0.1.0"}}
         template = {"metadata": {"labels": {"app": "suite"}}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
         spec = {"selector": {"matchLabels": {"app": "suite"}}, "template": template}
         for kind, name, status in (
@@ -122,7 +121,8 @@ class Stage:
             ("deployments", "koord-scheduler", {"replicas": 1, "readyReplicas": 1}),
         ):
             path = f"/apis/apps/v1/namespaces/{SUITE_NAMESPACE}/{kind}"
-            self.lone.api.send("POST", path, {"metadata": {"name": name, **meta}, "spec": spec})
+            labels = {"app.kubernetes.io/name": name, "app.kubernetes.io/version": "0.1.0"}
+            self.lone.api.send("POST", path, {"metadata": {"name": name, "labels": labels}, "spec": spec})
             zero = {"currentNumberScheduled": 0, "numberMisscheduled": 0} if kind == "daemonsets" else {}
             self.lone.api.send("PATCH", f"{path}/{name}/status", {"status": status | zero}, content=MERGE_PATCH)
 
