@@ -84,6 +84,7 @@ ON_CGROUP_V1 = (
 the same on each node.
 """
 SKIPS_BY_MACHINE = (
+    "test_beside_koordlet",
     "test_console_on_loopback",
     "test_extender_mode",
     "test_newcomer_errors",
