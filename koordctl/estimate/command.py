@@ -11,7 +11,7 @@ import math
 import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -60,8 +60,6 @@ PARAMETERS: Final = (
     Option(["--memory-price"], type=_PRICE, metavar="PRICE", help="of a GiB-hour, in the same"),
 )
 ResultT = TypeVar("ResultT")
-Fields = dict[str, Any]
-"""Of the document."""
 
 
 class _NodeUsage(msgspec.Struct):
@@ -81,10 +79,8 @@ def run(options: Namespace) -> int:
         return command.fail("interrupted", answer.INTERRUPTED)
 
 
-def _answer(fields: Fields, options: Namespace) -> Answer:
-    prices = options.cpu_price, options.memory_price
-    amount = estimates.worth(fields["total"], prices, is_now=not fields["history_seconds"])
-    document = EstimateDocument(cpu_price=prices[0], memory_price=prices[1], worth_a_month=amount, **fields)
+def _answer(document: EstimateDocument, options: Namespace) -> Answer:
+    document.worth_a_month = estimates.worth(document)
     answered = estimates.answer(document)
     if options.output != "html":
         return answered
@@ -96,8 +92,8 @@ def _answer(fields: Fields, options: Namespace) -> Answer:
     return Answer(document, head=text.splitlines(), exit_code=answered.exit_code)
 
 
-def _estimate(options: Namespace) -> Fields:
-    """Return the fields of the document by the best source that there is."""
+def _estimate(options: Namespace) -> EstimateDocument:
+    """Return the estimate of the best source that there is."""
     why = "a forecast: --now was given"
     if not options.now:
         cluster, places = asyncio.run(_reading(options, _read_nodes))
@@ -110,8 +106,9 @@ def _estimate(options: Namespace) -> Fields:
             except (CannotForward, CannotRead, NoSeries) as error:
                 text = str(error).removeprefix(f"{place}: ").splitlines()[0]
                 why = f"a forecast: {place}: {text}; or give --prometheus URL"
-    fields = asyncio.run(_reading(options, _now))
-    return {**fields, "missing": [why, *fields["missing"]]}
+    document = asyncio.run(_reading(options, _now))
+    document.missing = [why, *document.missing]
+    return document
 
 
 async def _reading(options: Namespace, read: Callable[[Reader, Namespace], Awaitable[ResultT]]) -> ResultT:
@@ -120,16 +117,17 @@ async def _reading(options: Namespace, read: Callable[[Reader, Namespace], Await
             return await read(Reader(api, clock.utc_now(), progress.report), options)
 
 
-def _forecast(options: Namespace, cluster: ClusterNodes) -> Fields:
+def _forecast(options: Namespace, cluster: ClusterNodes) -> EstimateDocument:
     with ProgressLine(sys.stderr) as progress:
-        return {**forecast.read(options, cluster, progress), "hot_nodes": cluster.hot}
+        return forecast.read(options, cluster, progress)
 
 
-async def _forwarded(options: Namespace, cluster: ClusterNodes, place: PodPort) -> Fields:
+async def _forwarded(options: Namespace, cluster: ClusterNodes, place: PodPort) -> EstimateDocument:
     async with port_forward.open_forward(place, command.caller(options)) as forward:
         url = f"http://127.0.0.1:{forward.local_port}"
-        fields = await asyncio.to_thread(_forecast, Namespace(**{**vars(options), "prometheus": url}), cluster)
-        return {**fields, "source": str(place)}
+        document = await asyncio.to_thread(_forecast, Namespace(**{**vars(options), "prometheus": url}), cluster)
+        document.source = str(place)
+        return document
 
 
 async def _read_nodes(reader: Reader, options: Namespace) -> tuple[ClusterNodes, list[PodPort]]:
@@ -174,7 +172,7 @@ async def _nodes(reader: Reader, options: Namespace) -> tuple[ClusterNodes, Amou
     return ClusterNodes(reader.api.server, allocatable, pools, hot if used else None, missing), nodes, used
 
 
-async def _now(reader: Reader, options: Namespace) -> Fields:
+async def _now(reader: Reader, options: Namespace) -> EstimateDocument:
     """Compare requests of Prod pods with the usage of the nodes at this moment. Raises NotRead."""
     cluster, nodes, used = await _nodes(reader, options)
     running = await reader.pods(None)
@@ -193,18 +191,18 @@ async def _now(reader: Reader, options: Namespace) -> Fields:
             read[name][1] = _pair(used[name])
             read[name][2] = _pair(Amounts(*map(_offered, nodes[name], prod, used[name])))
     total, by_pool = estimates.pool_estimates(cluster, read)
-    return {
-        "source": cluster.server,
-        "history_seconds": 0.0,
-        "horizon_seconds": 0.0,
-        "total": total,
-        "pools": by_pool,
-        "forecasts": [],
-        "prod_above_peak": [],
-        "hot_nodes": cluster.hot,
-        "missing": cluster.missing,
-        "next_steps": ["koordctl check --pre, before an installation; after it, koordctl gain has the same amounts"],
-    }
+    return EstimateDocument(
+        source=cluster.server,
+        total=total,
+        pools=by_pool,
+        forecasts=[],
+        prod_above_peak=[],
+        hot_nodes=cluster.hot,
+        cpu_price=options.cpu_price,
+        memory_price=options.memory_price,
+        missing=cluster.missing,
+        next_steps=[estimates.AFTERWARDS],
+    )
 
 
 def _offered(allocatable: int | None, requested: int, used: int | None) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -30,6 +30,9 @@ _POOL_LABELS: Final = (
 _LIMITS: Final = " or ".join(f"{limit} % of {resource}" for resource, limit in scheduler_config.DEFAULT_LIMITS.items())
 
 
+AFTERWARDS: Final = "koordctl check --pre, before an installation; after it, koordctl gain has the same amounts"
+
+
 @dataclass(frozen=True)
 class ClusterNodes:
     """The nodes that there are."""
@@ -39,9 +42,9 @@ class ClusterNodes:
     """Cores and GiB by node."""
     pools: Mapping[str, str]
     """Pool by node."""
-    hot: Sequence[str] | None = None
+    hot: list[str] | None
     """Nodes with usage above the limits of LoadAwareScheduling; None where usage was not read."""
-    missing: Sequence[str] = field(default_factory=list)
+    missing: list[str]
 
 
 def pool_of(allocatable: tuple[float, float], labels: Mapping[str, str], label: str | None) -> str:
@@ -72,13 +75,13 @@ class PoolEstimate(Part):
     """How far the whole pool may be from `offered`, with 95 % certainty, for the nodes that were not read."""
 
 
-class EstimateDocument(AnswerDocument, tag="Estimate"):
+class EstimateDocument(AnswerDocument, tag="Estimate", kw_only=True):
     """Document of `koordctl estimate`."""
 
     source: str
-    history_seconds: float
+    history_seconds: float = 0.0
     """0 where only the present was read."""
-    horizon_seconds: float
+    horizon_seconds: float = 0.0
     """Time that a forecast has to hold for."""
     total: PoolEstimate
     pools: list[PoolEstimate]
@@ -91,7 +94,7 @@ class EstimateDocument(AnswerDocument, tag="Estimate"):
     """Of a core-hour, as given."""
     memory_price: float | None
     """Of a GiB-hour, as given."""
-    worth_a_month: float | None
+    worth_a_month: float | None = None
     """Of `offeredP10` (without history `offered`) in 730 hours; null without prices."""
     missing: list[str]
     """What the source does not have, a sentence each."""
@@ -127,10 +130,10 @@ def _pool(name: str, nodes: int, count: int, amounts: FloatArray, square: FloatA
     )
 
 
-def worth(total: PoolEstimate, prices: Sequence[float | None], *, is_now: bool) -> float | None:
-    """Return what is on offer in a month at prices; None without one."""
-    amounts = _pair(total.offered if is_now else total.offered_p10)
-    pairs = zip(amounts, prices, strict=True)
+def worth(of: EstimateDocument) -> float | None:
+    """Return what is on offer in a month at the prices; None without one."""
+    amounts = _pair(of.total.offered_p10 if of.history_seconds else of.total.offered)
+    pairs = zip(amounts, (of.cpu_price, of.memory_price), strict=True)
     priced = [amount * price for amount, price in pairs if amount is not None and price is not None]
     return round(HOURS_A_MONTH * sum(priced), 2) if priced else None
 

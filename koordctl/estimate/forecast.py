@@ -10,20 +10,20 @@ import random
 import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from koordctl.backtest import command as backtest
 from koordctl.backtest import prometheus, results, workers
 from koordctl.backtest.cluster_history import NoSeries
-from koordctl.backtest.prometheus import Prometheus, TimeRange
+from koordctl.backtest.prometheus import CannotRead, Prometheus, TimeRange
 from koordctl.backtest.results import BacktestCandidate, LastAmounts, Row, Span
 from koordctl.backtest.sources import PrometheusSource
 from koordctl.backtest.workload_history import Handed
 from koordctl.cli.command import ProgressLine
 from koordctl.estimate import estimates
-from koordctl.estimate.estimates import ClusterNodes
+from koordctl.estimate.estimates import ClusterNodes, EstimateDocument
 from koordctl.gain import gains
 from koordctl.gain.gains import PeakExceeded
 from koordlet.prediction.histogram_bank import FloatArray
@@ -50,8 +50,8 @@ class _Replayed(NamedTuple):
     without_requests: int = 0
 
 
-def read(options: Namespace, cluster: ClusterNodes, progress: ProgressLine) -> dict[str, Any]:
-    """Replay a sample of the nodes of each pool; return fields of the document. Raises what a back-test raises."""
+def read(options: Namespace, cluster: ClusterNodes, progress: ProgressLine) -> EstimateDocument:
+    """Replay a sample of the nodes of each pool. Raises what a back-test raises."""
     given = {**vars(options), "traces": None, "cache": None, "step": LONGEST_STEP}
     (source,), _ = backtest.sources_of(Namespace(**given))
     assert isinstance(source, PrometheusSource)
@@ -74,30 +74,36 @@ def read(options: Namespace, cluster: ClusterNodes, progress: ProgressLine) -> d
     if not rows:
         raise NoSeries("\n".join([*gaps, backtest.NO_FORECAST]))
     amounts = {name: _amounts(node.rows) for name, node in replayed.items() if node.rows}
+    with_rows = {pools[name] for name in amounts}
+    gaps += [
+        f"the pool {pool}: none of its nodes that were read has a forecast" for pool in {*pools.values()} - with_rows
+    ]
+    pools = {name: pool for name, pool in pools.items() if pool in with_rows}
     total, by_pool = estimates.pool_estimates(dataclasses.replace(cluster, pools=pools), amounts)
-    return {
-        "source": source.server.shown,
-        "history_seconds": float(seconds),
-        "horizon_seconds": float(horizon),
-        "total": total,
-        "pools": by_pool,
-        "forecasts": [
+    return EstimateDocument(
+        source=source.server.shown,
+        history_seconds=float(seconds),
+        horizon_seconds=float(horizon),
+        total=total,
+        pools=by_pool,
+        forecasts=[
             gains.predictor_gain(
                 of.candidate.partition(",")[0], of.resource, of.violations_percent / 100, of.savings_percent / 100
             )
             for of in results.summarize([row for row in rows if row.candidate != results.ORACLE])
         ],
-        "prod_above_peak": [_exceeded(str(resource), rows) for resource in RESOURCES],
-        "missing": [
-            *([] if has_history else [_PARTLY if source.has_owners else backtest.NO_OWNERS]),
-            *gaps,
-            *cluster.missing,
+        prod_above_peak=[_exceeded(str(resource), rows) for resource in RESOURCES],
+        hot_nodes=cluster.hot,
+        cpu_price=options.cpu_price,
+        memory_price=options.memory_price,
+        missing=[
+            *([] if has_history else [_PARTLY if source.has_owners else backtest.NO_OWNERS]), *gaps, *cluster.missing,
         ],
-        "next_steps": [
+        next_steps=[
             f"koordctl backtest --prometheus {source.server.shown} compares all predictors and presets",
-            "koordctl check --pre, before an installation; after it, koordctl gain has the same amounts",
+            estimates.AFTERWARDS,
         ],
-    }
+    )  # fmt: skip
 
 
 def sample(pools: Mapping[str, str], *, every: bool = False) -> tuple[str, ...]:
@@ -155,7 +161,10 @@ def _replay_node(
 ) -> _Replayed:
     name, handed = of_node
     try:
-        history = source.load(name)
+        try:
+            history = source.load(name)
+        except CannotRead:  # such as too much data for one query
+            history = dataclasses.replace(source, in_days=True).load(name)
     except NoSeries as error:
         return _Replayed([], [f"left out: {error}"])
     rows = results.replay_with_last(history, candidates, span, handed)

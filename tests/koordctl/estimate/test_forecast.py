@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 
@@ -12,6 +13,8 @@ from koordctl.estimate import forecast
 from tests.fakes import fake_kubectl
 from tests.fleet import cluster
 from tests.koordctl.backtest.conftest import DAY, GIB, START, STEP, serve
+from tests.koordctl.backtest.prometheus_proxy import Proxy, serving
+from tests.koordctl.backtest.test_prometheus import TOO_MUCH, refusal
 from tests.koordctl.estimate.test_now import USAGE, measured
 from tests.koordctl.serving import kubeconfig_of
 
@@ -118,6 +121,16 @@ def test_an_hour_is_answered_and_the_screen_says_what_it_is_worth(url, tmp_path,
     assert "1 hours of history, want 7 days" in out
     assert "the risk is not known" in out
     assert "times of 15 minutes" in out
+
+
+def test_a_query_of_all_the_time_that_is_too_much_is_divided_into_days(url, tmp_path, capsys):
+    def change(_name, parameters, *answered):
+        window = re.search(r"max_over_time.*\[(\d+)s\]", parameters.get("query", ""))
+        return refusal("execution", TOO_MUCH) if window and int(window[1]) > DAY else answered
+
+    with serving(Proxy(upstream=url, change=change)) as proxy:
+        _, out, _ = estimate(tmp_path, capsys, "--prometheus", proxy.url, "--nodes", "b0", "-o", "json")
+    assert json.loads(out)["total"]["offered"]["cpu"] == pytest.approx(2 * (REQUESTED - USED["b0"]), rel=0.02)
 
 
 def test_a_prometheus_of_the_cluster_is_found_and_reached_by_a_port_forward(url, tmp_path, capsys, monkeypatch):
