@@ -32,17 +32,13 @@ class Value(NamedTuple):
 
 def page() -> str:
     """Return the whole page."""
-    return markdown.head("Chart values", "charts/koord-suite/values.yaml and its schema") + _INTRODUCTION + sections()
-
-
-def sections() -> str:
-    """Return the headings and tables of all values."""
+    head = markdown.head("Chart values", "charts/koord-suite/values.yaml and its schema")
     text = (CHART / "values.yaml").read_text(encoding="utf-8")
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     defaults = yaml.safe_load(text)
     values = list(documented(text))
     groups = {value.path[:-1] for value in values}
-    parts: list[str] = []
+    parts = [head, _INTRODUCTION]
     single = [value for value in values if len(value.path) == 1 and value.path not in groups]
     parts += ["\n## General\n", _table(single, groups, defaults, schema)]
     comments = {value.path: value.comment for value in values}

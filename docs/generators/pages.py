@@ -7,7 +7,6 @@ from typing import Final
 
 from docs.generators import (
     alerts_page,
-    chart_readme,
     chart_values_page,
     command_lines_page,
     configuration_page,
@@ -39,7 +38,6 @@ def generated() -> dict[pathlib.Path, str]:
             for name, text in koordctl_documents.files().items()
         },
         DOCS / "reference" / "chart-values.md": chart_values_page.page(),
-        chart_values_page.CHART / "README.md": chart_readme.page(),
         stable_names.FILE: stable_names.text(),
         DOCS / "operations" / "alerts.md": alerts_page.page(),
         DOCS / "operations" / "findings.md": findings_page.page(),
