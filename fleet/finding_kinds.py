@@ -216,9 +216,13 @@ _ROWS: Final[tuple[tuple[str, Severity, str, str, str, Category], ...]] = (
      _EXPLAIN, _START, _SCHEDULING),
     ("Throttled", _WARNING, "CPU limits throttle Prod pods: their usage is lower than their need",
      _EXPLAIN, _START, _PREDICTION),
+    ("MidPodsWithoutLimits", _WARNING, "Mid pods may use more than they request: containers have no limit",
+     "set limits of cpu and memory for each container, sidecars too", "how-to/run-a-job-on-mid.md", _SCHEDULING),
     # Reasons of the agents' conditions; a finding about a node has them in its detail.
     ("NoNodeUsage", _ERROR, "the usage of the node could not be measured", "see SourceDegraded", _START, _REPORTS),
     ("PodsUnknown", _ERROR, "the list of pods has not arrived from the API server", _LOG, _START, _REPORTS),
+    ("NoLimit", _WARNING, "a container of a Mid pod lacks a limit", "see MidPodsWithoutLimits",
+     "how-to/run-a-job-on-mid.md", _SCHEDULING),
     ("NoData", _WARNING, "a source gave no data; the message has path and error", _LOG, _START, _REPORTS),
     ("Unsupported", _WARNING, "the configuration requests what this agent does not measure",
      "choose another metricMemoryCollectPolicy", "reference/configuration.md", _REPORTS),

@@ -19,6 +19,7 @@ import msgspec
 from api_types import names
 from api_types.kubernetes import pods, quantities
 from api_types.kubernetes.priority_and_qos import KubeQoS, PriorityClass, kube_qos, priority_class
+from api_types.mid_pods.resources import PAIRS
 
 FIELD_MANAGER: Final = "koordlet"
 LEAST_LIMIT_MILLIS: Final = 10
@@ -120,6 +121,8 @@ class ResizablePod:
     """Vertical Pod Autoscaler that sets CPU of the pod too, as its annotations state; empty without one."""
     unlimited: str = ""
     """Why some of its CPU usage has no limit that may be lowered; empty where all has."""
+    has_limits: bool = True
+    """Whether each container has a limit of CPU and of memory, be it a Mid one alone."""
 
     @property
     def is_lowered(self) -> bool:
@@ -166,7 +169,13 @@ def resizable_pod(pod: pods.Pod) -> ResizablePod | None:
         _resize_problem(pod),
         _autoscaler(pod.metadata),
         unlimited,
+        all(_has_limits(container) for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))),
     )
+
+
+def _has_limits(container: pods.Container) -> bool:
+    limits = quantities.amounts(container.resources.limits)
+    return all(limits.get(pair.native) or limits.get(pair.mid) for pair in PAIRS)
 
 
 def _unlimited(pod: pods.Pod) -> str:

@@ -353,7 +353,8 @@ class NodeMetricStatus(WireModel):
     scores: ReportedScores | None = None
     """Extension: scores of the calibrated forecasts of this node, once an hour."""
     conditions: list[NodeMetricCondition] | None = None
-    """Extension: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled, SuppressionDegraded."""
+    """Extension: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled, SuppressionDegraded,
+    MidPodsWithoutLimits."""
 
 
 class NodeMetricDocument(WireModel):

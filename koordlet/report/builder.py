@@ -136,6 +136,9 @@ class ReportBuilder:
             predictor_problem=packages.problem_in_force(in_force),
             evaluation_problems=packages.evaluation_problems(in_force, forecast.policy.evaluated_predictors or ()),
             suppression_problems=self.suppression_problems,
+            mid_pods_without_limits=sorted(
+                f"{pod.namespace}/{pod.name}" for pod in forecast.bound or () if pod.mid and not pod.mid.has_limits
+            ),
             throttled_pods=throttled_prod_pods(observer.collector.collectors, observer.pods_by_uid),
         )
 

@@ -1,4 +1,4 @@
-"""Conditions of a report: Ready, WarmingUp, SourceDegraded, PredictionDegraded, Throttled, SuppressionDegraded."""
+"""Conditions of a report: the agent, its sources and prediction, throttled pods, suppression and limits of Mid pods."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ class Facts:
     """Names of the throttled Prod pods, the most throttled first."""
     suppression_problems: Sequence[tuple[str, str]] | None = None
     """Reason and message of each problem of the suppression of Mid pods; None while it is off."""
+    mid_pods_without_limits: Sequence[str] = ()
+    """Names of the Mid pods with a container that lacks a limit."""
 
 
 def _ready(facts: Facts) -> tuple[_Status, str, str]:
@@ -155,6 +157,11 @@ def _throttled(facts: Facts) -> tuple[_Status, str, str]:
     )
 
 
+def _without_limits(facts: Facts) -> tuple[_Status, str, str]:
+    names = facts.mid_pods_without_limits
+    return "True", "NoLimit", f"containers of {len(names)} Mid pods lack a limit of CPU or memory: {_named(names)}"
+
+
 _PREDICTING: Final = "Predicting", "the peak of Prod is predicted"
 _SUPPRESSING: Final = "Suppressing", "CPU limits of Mid pods follow the usage of the node"
 _CONDITIONS: Final[Sequence[tuple[str, Callable[[Facts], tuple[_Status, str, str]]]]] = (
@@ -164,21 +171,23 @@ _CONDITIONS: Final[Sequence[tuple[str, Callable[[Facts], tuple[_Status, str, str
     ("PredictionDegraded", lambda facts: _degraded(_degradations(facts), *_PREDICTING)),
     ("Throttled", _throttled),
     ("SuppressionDegraded", lambda facts: _degraded(facts.suppression_problems or (), *_SUPPRESSING)),
+    ("MidPodsWithoutLimits", _without_limits),
 )
-_ONLY_WHILE_ON = "SuppressionDegraded"
 
 
 def evaluate(
     facts: Facts, previous: Sequence[node_metric.NodeMetricCondition], now: dt.datetime, observed_generation: int | None
 ) -> list[node_metric.NodeMetricCondition]:
-    """Return all conditions; that of the suppression only while it is on.
+    """Return all conditions; that of the suppression only while it is on, that of limits only where one is missing.
 
     A condition keeps its transition time while its status does not change.
     """
     before = {condition.type: condition for condition in previous}
+    absent = {"SuppressionDegraded"} if facts.suppression_problems is None else set[str]()
+    absent |= set() if facts.mid_pods_without_limits else {"MidPodsWithoutLimits"}
     result = []
     for name, decide in _CONDITIONS:
-        if name == _ONLY_WHILE_ON and facts.suppression_problems is None:
+        if name in absent:
             continue
         status, reason, message = decide(facts)
         old = before.get(name)

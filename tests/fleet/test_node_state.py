@@ -70,9 +70,11 @@ def test_only_conditions_that_are_a_fault_are_kept():
         {"type": "WarmingUp", "status": "True", "reason": "ColdPods"},
         {"type": "SourceDegraded", "status": "True", "reason": "NoData", "message": "/proc/stat"},
         {"type": "PredictionDegraded", "status": "False"},
+        {"type": "MidPodsWithoutLimits", "status": "True", "reason": "NoLimit", "message": "shop/etl"},
     ]
     assert [each.type for each in state(cluster.node(), cluster.metric(conditions=conditions)).conditions] == [
-        "SourceDegraded"
+        "SourceDegraded",
+        "MidPodsWithoutLimits",
     ]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from api_types.mid_pods import cpu_limits
 from api_types.node_metric import types as node_metric
-from koordlet.cluster import spec_in_force
+from koordlet.cluster import pods, spec_in_force
 from koordlet.cluster.pods import PodTable
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS
 from koordlet.metrics import agent as metrics
@@ -84,10 +86,10 @@ class Node:
         )
         return registry.get_sample_value(name, labels)
 
-    def conditions(self):
+    def conditions(self, cluster=None):
         now = 1000.0 + self.ticks
         self.observer.train(now, spec_in_force.predict_parameters(POLICY))
-        cluster = OnePod()
+        cluster = cluster or OnePod()
         status = self.reports.build(self.reports.predict(now, cluster, POLICY), cluster, None)
         return {each.type: each for each in status.conditions}
 
@@ -111,6 +113,20 @@ def test_a_throttled_prod_pod_is_named_while_it_is_throttled_and_degrades_nothin
     found = node.conditions()
     assert (found["Throttled"].status, found["Throttled"].reason) == ("False", "NotThrottled")
     assert found["PredictionDegraded"].reason == "Predicting"
+
+
+@pytest.mark.parametrize(("memory", "is_named"), [({}, True), ({"kubernetes.io/mid-memory": "1Gi"}, False)])
+def test_a_mid_pod_with_a_container_without_a_limit_is_named(node, memory, is_named):
+    mid = {"name": "main", "resources": {"limits": {"kubernetes.io/mid-cpu": "500", **memory}}}
+    document = {"metadata": {"name": "etl", "namespace": "shop", "uid": "b"}, "spec": {"priority": 7000}}
+    document["spec"]["containers"] = [mid]
+    cluster = OnePod()
+    cluster.pods.put(pods.describe(msgspec.convert(document, cpu_limits.WrittenPod)))
+    node.run(POD_PRESSURE_TICKS)
+    condition = node.conditions(cluster).get("MidPodsWithoutLimits")
+    assert (
+        condition is not None and "1 Mid pods lack a limit of CPU or memory: shop/etl" in condition.message
+    ) is is_named
 
 
 def test_metrics_have_the_pod_and_its_waiting_time(node):

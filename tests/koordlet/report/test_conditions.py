@@ -105,7 +105,7 @@ def test_an_ignored_annotation_degrades_the_prediction_with_the_problem():
 
 
 def test_the_suppression_has_a_condition_while_it_is_on_with_the_most_severe_reason_first():
-    assert "SuppressionDegraded" not in evaluated()
+    assert not evaluated().keys() & {"SuppressionDegraded", "MidPodsWithoutLimits"}
     assert evaluated(suppression_problems=[])["SuppressionDegraded"].status == "False"
     found = evaluated(suppression_problems=[("NotPermitted", "grant it"), ("NoData", "none")])["SuppressionDegraded"]
     assert (found.status, found.reason, found.message) == ("True", "NotPermitted", "grant it; none")
@@ -115,3 +115,9 @@ def test_a_spec_without_a_policy_degrades_the_prediction_and_names_the_setting()
     condition = evaluated(lacks_policy=True)["PredictionDegraded"]
     assert (condition.status, condition.reason) == ("True", "SpecWithoutPredictPolicy")
     assert "set koordlet.predictPolicy" in condition.message
+
+
+def test_mid_pods_without_limits_are_named_while_there_are_some():
+    found = evaluated(mid_pods_without_limits=["shop/a", "shop/b"])["MidPodsWithoutLimits"]
+    assert (found.status, found.reason) == ("True", "NoLimit")
+    assert found.message == "containers of 2 Mid pods lack a limit of CPU or memory: shop/a, shop/b"
