@@ -21,9 +21,9 @@ from e2e.thirdparty.prometheus.server import DATA, Prometheus
 START, STEP = 1_700_000_100, 300
 
 
-def write_node(folder, number, pods, steps):
+def write_node(folder, number, pods, steps, name="", cores=64):
     rng = np.random.default_rng(number)
-    node, at = f"node-{number:04}", START + STEP * np.arange(steps)
+    node, at = name or f"node-{number:04}", START + STEP * np.arange(steps)
     file = folder / "samples.txt"
     with file.open("w") as out:
 
@@ -43,13 +43,17 @@ def write_node(folder, number, pods, steps):
         for pod, each in enumerate(labels):
             series("kube_pod_info", f'{each},uid="{number}-{pod}",priority_class="koord-prod"', np.ones(steps))
         for pod, each in enumerate(labels):
-            for resource, value in (("cpu", 2), ("memory", 2**31)):
+            for resource, value in (("cpu", cores / 32), ("memory", cores * 2**26)):
                 keys = f'{each},uid="{number}-{pod}",container="main",resource="{resource}"'
                 series("kube_pod_container_resource_requests", keys, [value], at[-1:])
         for name in ("kube_node_status_capacity", "kube_node_status_allocatable"):
-            for resource, value in (("cpu", 64), ("memory", 2**37)):
+            for resource, value in (("cpu", cores), ("memory", cores * 2**31)):
                 series(name, f'node="{node}",resource="{resource}"', [value], at[-1:])
         out.write("# EOF\n")
+    make_block(folder, file)
+
+
+def make_block(folder, file):
     command = [packages.program("promtool"), "tsdb", "create-blocks-from", "--max-block-duration=336h", "openmetrics"]
     subprocess.run([*command, file, folder / DATA], check=True, stdout=subprocess.DEVNULL)
     file.unlink()
@@ -65,18 +69,23 @@ def main():
         folder = Path(name)
         for number in range(options.nodes):
             write_node(folder, number, options.pods, steps)
-        server = Prometheus(folder)
-        (folder / "prometheus.json").write_text("{}")
-        server._start(
-            f"--config.file={folder}/prometheus.json",
-            f"--storage.tsdb.path={folder / DATA}",
-            f"--web.listen-address=127.0.0.1:{server.port}",
-            "--storage.tsdb.retention.time=100y",
-        )
+        server = started(folder)
         try:
             measure(server, steps, options)
         finally:
             server.stop()
+
+
+def started(folder):
+    server = Prometheus(folder)
+    (folder / "prometheus.json").write_text("{}")
+    server._start(
+        f"--config.file={folder}/prometheus.json",
+        f"--storage.tsdb.path={folder / DATA}",
+        f"--web.listen-address=127.0.0.1:{server.port}",
+        "--storage.tsdb.retention.time=100y",
+    )
+    return server
 
 
 def cpu_seconds(server):

@@ -72,7 +72,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "koordctl-cost": Page(
         ("benchmarks.bench_fleet",),
         ("fleet", "koordctl", "koordlet/collectors/snapshot.py", "koordlet/metric_cache/aggregation.py"),
-        more=("benchmarks.bench_koordctl --nodes 100", "benchmarks.bench_hidden_peaks"),
+        more=("benchmarks.bench_estimate", "benchmarks.bench_koordctl --nodes 100", "benchmarks.bench_hidden_peaks"),
     ),
     "load-watcher-cost": Page(("benchmarks.bench_load_watcher",), (*_SHARED, "scheduler_plugin/load_watcher")),
     "manager-cost": Page(
