@@ -1,1 +1,1 @@
-"""Koordinator's own programs, for the cases that run the suite beside them."""
+"""Programs of Koordinator and Kueue, for the cases that run the suite beside them."""

@@ -1,4 +1,4 @@
-"""Build Koordinator's programs: `python -m tools.peers koord-manager koordlet`."""
+"""Build programs of Koordinator and Kueue: `python -m tools.peers koord-manager kueue`."""
 
 from __future__ import annotations
 
