@@ -52,6 +52,7 @@ LONG = (
     "test_exclusive_cpus",
     "test_foreign_crd",
     "test_idle_writes",
+    "test_kueue",
     "test_leader",
     "test_leader_deleted",
     "test_links",
