@@ -165,7 +165,7 @@ def _own_pods(listed: Sequence[_TenantPod], nodes: Sequence[NodeState], now: dt.
 def _limit(pod: _TenantPod) -> str:
     limits = cpu_limits.resizable_pod(pod)
     if limits is None or not limits.is_lowered:
-        return ""
+        return "" if limits is None or limits.has_limits else "a container has no limit: set cpu and memory of each"
     whole, now = (
         sum(getattr(container, name) for container in limits.containers) for name in ("original_millis", "limit_millis")
     )

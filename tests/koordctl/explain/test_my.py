@@ -67,6 +67,11 @@ def test_the_quota_is_that_of_the_annotation_and_ended_pods_hold_nothing(my, quo
     assert "web-0" not in out
 
 
+def test_a_pod_with_a_container_without_a_limit_is_named(my):
+    assert "a container has no limit" in my(pods=[cluster.pod("a", "shop", "worker-1", 7000, MID)])[1]
+    assert "a container has no limit" not in my(pods=[samples._limited()])[1]
+
+
 def test_free_is_what_no_pod_requests_and_a_closed_node_has_none(my):
     assert "free Mid: 2.223 cores and 2.0 GiB, at most 2.223 cores and 2.0 GiB on one node (worker-1)" in my()[1]
     status = json.loads(cluster.mid_status()["koordinator.sh/mid-resource-status"]) | {"closed": "MidFrozen"}
