@@ -35,7 +35,6 @@ from koordlet.prediction.packages.loaded import LoadedPredictors
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.prediction.usage_models import TrainingRound
-from koordlet.prediction.workloads import WorkloadEntry
 from koordlet.samples import NoData, SeriesKey, UsageSample, pod_key
 
 log = logging.getLogger(__name__)
@@ -133,9 +132,9 @@ class NodeObserver:
         bound = self._bound
         if self._lent is None or self._lent[0] is not cluster.spec or self._lent[1] is not bound:
             self._lent = cluster.spec, bound
-            self.server.workload_history = _entries(cluster.spec.workload_history or (), bound.by_uid)
+            self.server.prod.history = _entries(cluster.spec.workload_history or (), bound.by_uid)
             prior = cluster.spec.score_prior
-            self.server.score_prior = Prior.from_wire(prior) if prior else None
+            self.server.prod.prior = Prior.from_wire(prior) if prior else None
         self.pods_by_uid = bound.by_uid
         snapshot = self.collector.collect(
             now_seconds,
@@ -240,9 +239,9 @@ class NodeObserver:
         return counts_page_cache
 
 
-def _entries(history: Sequence[WorkloadHistory], uids: Iterable[str]) -> dict[str, WorkloadEntry]:
+def _entries(history: Sequence[WorkloadHistory], uids: Iterable[str]) -> dict[str, WorkloadHistory]:
     """Return what the manager knows of the workloads of pods, by the UID of the pod."""
-    by_hash = {entry.pod: WorkloadEntry.from_wire(entry) for entry in history}
+    by_hash = {entry.pod: entry for entry in history}
     return {uid: by_hash[name] for uid in uids if by_hash and (name := pod_hash(uid)) in by_hash}
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
+from api_types.node_metric.workloads import WorkloadHistory
 from koordctl.backtest import scores, workload_history
 from koordctl.backtest.node_history import BoundPod, NodeHistory
 from koordctl.backtest.scores import Stays
@@ -28,7 +29,6 @@ from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import NoPrediction
 from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import Prediction, PredictionServer
-from koordlet.prediction.workloads import WorkloadEntry
 from koordlet.samples import RESOURCES, Resource, SeriesKey, Snapshot, UsageSample
 from manager.node_metric.workload_history.prior import NodeScores
 
@@ -145,7 +145,7 @@ class _Replay:
         self.at_seconds = float(START_SECONDS)
         self._node = node
         self._unit = (node.capacity or _sum_of_requests(node)) if is_calibrated else None
-        self._history: dict[Owner, WorkloadEntry] = {}
+        self._history: dict[Owner, WorkloadHistory] = {}
 
     def train(self, step: int, handed: Handed) -> None:
         """Train with the pods of a step. What was handed at the begin of its hour is known to the node."""
@@ -156,11 +156,11 @@ class _Replay:
         if seconds < node.step_seconds:
             self._history |= workload_history.entries_on_node(handed.entries.get(hour, {}))
             prior = handed.priors.get(hour)
-            server.score_prior = Prior.from_wire(workload_history.prior_on_wire(prior)) if prior else None
+            server.prod.prior = Prior.from_wire(workload_history.prior_on_wire(prior)) if prior else None
         self.running = self.stays.running_at(step)
         self.here = [node.bound[number] for number in self.running]
         self.at_seconds = float(START_SECONDS + step * node.step_seconds)
-        server.workload_history = {
+        server.prod.history = {
             pod.uid: self._history[pod.owner] for pod in self.here if pod.owner and pod.owner in self._history
         }
         used = np.stack([node.usage[resource][self.stays.series[self.running], step] for resource in RESOURCES], axis=1)

@@ -6,18 +6,16 @@ scores, which depend on the history and on no prior. Then they are replayed with
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
 
-from api_types.node_metric.workloads import AddedWorkload, ScoreCells, ScorePrior, WorkloadHistory
+from api_types.node_metric.workloads import AddedWorkload, ScorePrior, WorkloadHistory
 from koordctl.backtest.node_history import NodeHistory
 from koordlet.prediction.allocation import Owner, WholeAmounts
-from koordlet.prediction.workloads import WorkloadEntry
-from manager.node_metric.workload_history import history, prior
+from manager.node_metric.workload_history import history, pools, prior
 from manager.node_metric.workload_history.history import Entry, Statement
 from manager.node_metric.workload_history.prior import NodeScores, Prior, Scores
 
@@ -85,42 +83,33 @@ def merge(stated: Sequence[Stated]) -> list[Handed]:
 
 def with_priors(handed: Sequence[Handed], stated: Sequence[Stated]) -> list[Handed]:
     """Return the same with the scores of like nodes for each node that is young at times."""
-    pools: dict[WholeAmounts | None, dict[tuple[int, int], NodeScores]] = {one.pool: {} for one in stated}
-    by_hour: dict[WholeAmounts | None, dict[int, Prior]] = {pool: {} for pool in pools}
+    by_pool: dict[WholeAmounts | None, dict[tuple[int, int], NodeScores]] = {one.pool: {} for one in stated}
+    by_hour: dict[WholeAmounts | None, dict[int, Prior]] = {pool: {} for pool in by_pool}
     for hour in range(_hours(stated)):
         at_seconds = START_SECONDS + hour * HOUR_SECONDS
-        for pool, scores in pools.items():
+        for pool, scores in by_pool.items():
             newest = sorted(scores, key=lambda node, scores=scores: scores[node].time)[-prior.MOST_NODES :]  # type: ignore[misc]
-            pools[pool] = {node: scores[node] for node in newest}
-            if (known := prior.prior(pools[pool].values(), at_seconds)) is not None:
+            by_pool[pool] = {node: scores[node] for node in newest}
+            if (known := prior.prior(by_pool[pool].values(), at_seconds)) is not None:
                 by_hour[pool][hour] = known
         for number, one in enumerate(stated):
             if hour in one.scores:
                 before, scored = one.scores[hour]
-                pools[one.pool][number, before] = msgspec.structs.replace(scored, time=at_seconds)
+                by_pool[one.pool][number, before] = msgspec.structs.replace(scored, time=at_seconds)
     return [
         replace(of_node, priors=by_hour[one.pool]) if one.is_young else of_node
         for of_node, one in zip(handed, stated, strict=True)
     ]
 
 
-def entries_on_node(known: Mapping[Owner, Entry]) -> dict[Owner, WorkloadEntry]:
+def entries_on_node(known: Mapping[Owner, Entry]) -> dict[Owner, WorkloadHistory]:
     """Return entries as an agent reads them from its NodeMetric."""
-    return {
-        owner: WorkloadEntry.from_wire(WorkloadHistory.model_validate(entry.to_wire("")))
-        for owner, entry in known.items()
-    }
+    return {owner: WorkloadHistory.model_validate(entry.to_wire("")) for owner, entry in known.items()}
 
 
 def prior_on_wire(known: Prior) -> ScorePrior:
     """Return a prior as an agent reads it from its NodeMetric."""
-    cpu, memory = (
-        ScoreCells(labels=scores.labels, cells=[list(cell) for cell in scores.cells])
-        for scores in (known.cpu, known.memory)
-    )
-    return ScorePrior(
-        update_time=dt.datetime.fromtimestamp(known.time, dt.UTC), nodes=known.nodes, cpu=cpu, memory=memory
-    )
+    return ScorePrior.model_validate(pools.to_wire(known))
 
 
 def scores_of(labels: float, weights: Sequence[float]) -> Scores:

@@ -11,17 +11,19 @@ from typing import Final
 
 import numpy as np
 
+from api_types.node_metric.workloads import WorkloadHistory
 from koordlet.metric_cache import series as class_series
 from koordlet.prediction import allocation, workloads
 from koordlet.prediction.allocation import ChargedPod, PodSizes, WholeAmounts
 from koordlet.prediction.calibration.history import Prior
-from koordlet.prediction.calibration.node_calibration import Calibrated, NodeCalibration, WarmSeries
+from koordlet.prediction.calibration.node_calibration import Calibrated, NodeCalibration
+from koordlet.prediction.calibration.resource_calibration import Load
 from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.peaks import Instant, Loads, ProdLoad
 from koordlet.prediction.predictors import n_sigma
 from koordlet.prediction.usage_models import PodStarts, SeriesStatistics, UsageModels
-from koordlet.prediction.workloads import START_SECONDS, Division, Lent, LentStatistics, WorkloadEntry
+from koordlet.prediction.workloads import START_SECONDS, Division, Lent, LentStatistics
 from koordlet.samples import (
     PROD_AND_UNRESERVED_SYSTEM,
     RESOURCES,
@@ -50,24 +52,22 @@ class ProdLoads:
     """Loads of Prod from the models of a node."""
 
     def __init__(
-        self,
-        models: UsageModels,
-        calibration: NodeCalibration,
-        starts: PodStarts,
-        sizes: PodSizes,
-        *,
-        training_interval_seconds: float,
+        self, parameters: PredictParameters, starts: PodStarts, sizes: PodSizes, training_interval_seconds: float
     ) -> None:
-        self._models, self._calibration, self._starts, self._sizes = models, calibration, starts, sizes
+        self._starts, self._sizes = starts, sizes
         self._training_interval_seconds = training_interval_seconds
-        self.parameters = PredictParameters()
+        self.parameters = parameters
         """Those in force."""
-        self.history: Mapping[str, WorkloadEntry] = {}
-        """What is known of the workloads of pods, by the UID of the pod."""
-        self._lent_before: dict[str, WorkloadEntry] = {}
-        """What pods were lent, until a day of them is recorded: the base of a calibrated peak is of a day."""
+        self.history: Mapping[str, WorkloadHistory] = {}
+        """What is known of the workloads of pods, by the UID of the pod. Callers replace it, and `prior`."""
         self.prior: Prior | None = None
         """Scores of nodes like this one."""
+
+    def begin(self, models: UsageModels, calibration: NodeCalibration) -> None:
+        """Use other models."""
+        self._models, self._calibration = models, calibration
+        self._lent_before: dict[str, WorkloadHistory] = {}
+        """What pods were lent, until a day of them is recorded: the base of a calibrated peak is of a day."""
 
     def past_start(self) -> list[SeriesKey]:
         """Return the borrowed pods whose start has ended since the training before."""
@@ -96,12 +96,12 @@ class ProdLoads:
             return Division(warm, {}, (), rest)
         started_seconds = START_SECONDS + self._training_interval_seconds  # then its start was dropped
         borrowed: list[ChargedPod] = []
-        starting: list[tuple[ChargedPod, WorkloadEntry]] = []
+        starting: list[tuple[ChargedPod, WorkloadHistory]] = []
         cold: list[ChargedPod] = []
         for pod in rest:
             entry, key = self.history.get(pod.uid), pod.key
             may_borrow = pod.uid not in unmeasured and not self._sizes.exclusive_millis(pod)
-            if entry is None or not may_borrow or not entry.lends_to(pod, now_seconds):
+            if entry is None or not may_borrow or not workloads.lends_to(entry, pod, now_seconds):
                 cold.append(pod)
             elif key in self._models and self._models.recorded_seconds([key])[0] >= started_seconds:
                 borrowed.append(pod)
@@ -259,19 +259,18 @@ class ProdLoads:
         keys = [UNRESERVED_SYSTEM, *(pod.key for pod in pods)]
         before = self._lent_before if parameters.cold_start == LENDING else {}
         series = self._statistics(resource, pods, {**before, **lent} if before else lent)
-        warm = WarmSeries(
-            keys,
+        requests = load.warm_requests + load.cold_requests - load.added + load.spared
+        known = Load(
             np.concatenate([system.mean(), series.mean()]),
             np.concatenate([system.stdev(), series.stdev()]),
             float(np.fmin.reduce(self._models.first_seconds(keys))),
+            load.cold_requests,
+            requests + n_sigma.sig(system, parameters.n),
             np.concatenate([[math.inf], self._most(resource, pods, lent)]) if lent else math.inf,
+            max((entry.memory.rise for entry in lent.values() if resource is Resource.MEMORY), default=0.0),
             self._share_of_day(pods, before),
-            max((entry.usage[resource].rise for entry in lent.values()), default=0.0),
         )
-        requests = (
-            load.warm_requests + load.cold_requests - load.added + load.spared + n_sigma.sig(system, parameters.n)
-        )
-        return self._calibration.calibrated(resource, warm, load.cold_requests, requests, prior=prior)
+        return self._calibration.calibrated(resource, keys, known, prior=prior)
 
     def _share_of_day(self, pods: Sequence[ChargedPod], lent: Lent) -> float:
         """Return how much of a day is known of pods, mean over them: their own record or that of their workloads."""

@@ -17,7 +17,7 @@ import numpy as np
 from koordlet.metric_cache import series as class_series
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import ChargedPod, PodSizes, WholeAmounts
-from koordlet.prediction.calibration.history import Prior, ScoreHistogram
+from koordlet.prediction.calibration.history import ScoreHistogram
 from koordlet.prediction.calibration.node_calibration import NodeCalibration, NodeCalibrationState
 from koordlet.prediction.histogram_bank import FloatArray
 from koordlet.prediction.packages import loaded
@@ -36,7 +36,7 @@ from koordlet.prediction.usage_models import (
     UsageModels,
 )
 from koordlet.prediction.week import Week
-from koordlet.prediction.workloads import START_SECONDS, NodeWorkloads, WorkloadEntry
+from koordlet.prediction.workloads import START_SECONDS, NodeWorkloads
 from koordlet.samples import NODE, RESOURCES, SYSTEM, UNRESERVED_SYSTEM, Resource, SeriesKey, UsageSample
 
 
@@ -68,9 +68,9 @@ class Prediction:
 class PredictionServer:
     """Models of this node's series and the parameters in force. Not thread-safe.
 
-    A caller without an agent passes `pods` to `train`, hands in `workload_history` (entries by the UID of the pod) and
-    `score_prior` before it trains and predicts, and gets what the node adds from `workloads` and `stated_scores`, new
-    where `workloads.stated_seconds` has changed.
+    A caller without an agent passes `pods` to `train`, hands in `prod.history` and `prod.prior` before it trains and
+    predicts, and gets what the node adds from `workloads` and `stated_scores`, new where `workloads.stated_seconds` has
+    changed.
     """
 
     def __init__(
@@ -80,7 +80,6 @@ class PredictionServer:
         training_interval_seconds: float = TRAINING_INTERVAL_SECONDS,
         packages: LoadedPredictors | None = None,
     ) -> None:
-        self._parameters = parameters
         self._next_parameters = parameters
         self._training_interval_seconds = training_interval_seconds
         self._new_models = functools.partial(UsageModels, max_pods, training_interval_seconds)
@@ -88,10 +87,7 @@ class PredictionServer:
         self.packages = packages if packages is not None else LoadedPredictors()
         self.starts = PodStarts()
         self.sizes = PodSizes()
-        self.workload_history: Mapping[str, WorkloadEntry] = {}
-        """What is known of the workloads of pods, by the UID of the pod. The caller replaces it at any time."""
-        self.score_prior: Prior | None = None
-        """Scores of nodes like this one; the caller replaces it at any time."""
+        self.prod = ProdLoads(parameters, self.starts, self.sizes, training_interval_seconds)
         self._begin()
         self.week = Week()
         self.workloads = NodeWorkloads()
@@ -117,18 +113,16 @@ class PredictionServer:
         See `UsageModels.train` for `boot_seconds`. `pods` are those bound to the node; without them nothing is known of
         Prod without its new pods, nor of the week.
         """
-        self._parameters = self._next_parameters
-        self._prod.parameters = self._parameters
-        self.starts.begin_again(self._models, self._parameters.cold_start_period_seconds)
-        self._prod.history = self.workload_history
-        self._past_start = self._prod.past_start()
+        parameters = self.prod.parameters = self._next_parameters
+        self.starts.begin_again(self._models, parameters.cold_start_period_seconds)
+        self._past_start = self.prod.past_start()
         self._models.forget_samples(self._past_start)
         half_lives = {
-            Resource.CPU: self._parameters.cpu_half_life_seconds,
-            Resource.MEMORY: self._parameters.memory_half_life_seconds,
+            Resource.CPU: parameters.cpu_half_life_seconds,
+            Resource.MEMORY: parameters.memory_half_life_seconds,
         }
         if prod_pods := allocation.charged_to_prod(pods):
-            settled, requested = self._prod.settled_usage(samples, prod_pods)
+            settled, requested = self.prod.settled_usage(samples, prod_pods)
             self.week.add(now_seconds, settled, requested)
             if all(map(math.isfinite, settled)):
                 samples = {**samples, SETTLED: settled}
@@ -152,7 +146,7 @@ class PredictionServer:
         """
         if capacity is None or not all(capacity):
             return
-        parameters = self._parameters
+        parameters = self.prod.parameters
         prod_pods = allocation.charged_to_prod(pods)
         keys = [UNRESERVED_SYSTEM, *(pod.key for pod in prod_pods)]
         usage = {resource: self._models.newest_values(resource, keys, of_last_training=True) for resource in RESOURCES}
@@ -172,12 +166,12 @@ class PredictionServer:
         self._note_workloads(now_seconds, prod_pods, usage)
         idle = [resource for resource, calibration in self.calibration.resources.items() if calibration.watched is None]
         if idle:
-            divided = self._prod.divided(now_seconds, prod_pods, parameters, unmeasured)
+            divided = self.prod.divided(now_seconds, prod_pods, parameters, unmeasured)
             added = self.sizes.added(divided.predicted, self._models, parameters.cold_start_period_seconds)
             proven = [pod for pod in divided.predicted if pod.uid not in added]
             for resource in idle:
-                load = self._prod.prod_load(now_seconds, resource, divided, capacity=capacity, parameters=parameters)
-                if (calibrated := self._prod.calibrated(load, proven, divided.lent, parameters)) is not None:
+                load = self.prod.prod_load(now_seconds, resource, divided, capacity=capacity, parameters=parameters)
+                if (calibrated := self.prod.calibrated(load, proven, divided.lent, parameters)) is not None:
                     self.calibration.resources[resource].watch(calibrated.load)
 
     def predict(
@@ -197,7 +191,7 @@ class PredictionServer:
         `unmeasured` are UIDs of pods whose usage is part of the system's: they are cold, whatever was recorded before.
         The parameters of the result name the predictor that answered: n-sigma-v2 for one that is switched off.
         """
-        policies = [parameters or self._parameters]
+        policies = [parameters or self.prod.parameters]
         return self.predict_each(now_seconds, pods, allocatable, policies, capacity, unmeasured=unmeasured)[0]
 
     def predict_each(
@@ -211,7 +205,6 @@ class PredictionServer:
         unmeasured: Container[str] = (),
     ) -> list[Prediction | NoPrediction]:
         """Return what `predict` returns for each policy; what does not depend on the predictor is computed once."""
-        self._prod.history, self._prod.prior = self.workload_history, self.score_prior
         instant = Instant(now_seconds, list(pods), allocatable, capacity, unmeasured)
         return [self._predict(instant, policy) for policy in policies]
 
@@ -223,7 +216,7 @@ class PredictionServer:
         since_seconds = float(self._models.first_seconds(prod)[0]) if class_series.PROD in self._models else math.nan
         if math.isnan(since_seconds):
             return NoPrediction("the Prod class has no sample yet")
-        loads = self._prod.of_instant(instant, parameters)
+        loads = self.prod.of_instant(instant, parameters)
         predicted: dict[Resource, Peak] = {}
         for resource, load in loads.by_resource.items():
             result = self._peak(instant.now_seconds, load, loads.pods.predicted, parameters)
@@ -243,7 +236,7 @@ class PredictionServer:
             warm_pods=loads.pods.warm_pods,
             cold_pods=len(loads.pods.cold),
             borrowed_pods=len(loads.pods.lent) + len(loads.pods.starting),
-            lacking_history=self._prod.by_age(loads.pods.new) if parameters.cold_start == LENDING else (),
+            lacking_history=self.prod.by_age(loads.pods.new) if parameters.cold_start == LENDING else (),
             node=instant.node_peaks[parameters.n],
             prod=predicted,
             prod_peak=peak,
@@ -268,12 +261,12 @@ class PredictionServer:
         """Pass the load of now to the named predictors of packages that learn. Follows a calibration."""
         if not self.packages:
             return
-        parameters = self._parameters
+        parameters = self.prod.parameters
         prod_pods = allocation.charged_to_prod(pods)
-        divided = self._prod.divided(now_seconds, prod_pods, parameters, unmeasured)
+        divided = self.prod.divided(now_seconds, prod_pods, parameters, unmeasured)
 
         def current_load(resource: Resource) -> Load | None:
-            load = self._prod.prod_load(now_seconds, resource, divided, capacity=capacity, parameters=parameters)
+            load = self.prod.prod_load(now_seconds, resource, divided, capacity=capacity, parameters=parameters)
             if load.unreserved_system is None:
                 return None
             return self._given(now_seconds, load, divided.predicted, parameters)
@@ -303,15 +296,8 @@ class PredictionServer:
         self.packages.forget()
 
     def _begin(self) -> None:
-        self._models = self._new_models()
-        self.calibration = self._new_calibration()
-        self._prod = ProdLoads(
-            self._models,
-            self.calibration,
-            self.starts,
-            self.sizes,
-            training_interval_seconds=self._training_interval_seconds,
-        )
+        self._models, self.calibration = self._new_models(), self._new_calibration()
+        self.prod.begin(self._models, self.calibration)
 
     def _answering(self, parameters: PredictParameters) -> PredictParameters:
         name = self.packages.in_force(parameters.predictor)
@@ -344,7 +330,7 @@ class PredictionServer:
         places = [index for index, pod in enumerate(prod_pods) if pod.uid not in away and pod.key in self._models]
         pods = [prod_pods[index] for index in places]
         recorded_seconds = self._models.recorded_seconds([pod.key for pod in pods])
-        is_warm = recorded_seconds >= self._parameters.cold_start_period_seconds
+        is_warm = recorded_seconds >= self.prod.parameters.cold_start_period_seconds
         chosen = np.flatnonzero(is_warm | (recorded_seconds < START_SECONDS))
         rows = 1 + np.array(places, np.intp)[chosen]
         self.workloads.add(
@@ -362,8 +348,8 @@ class PredictionServer:
     def _node_peaks(self, instant: Instant, n: float) -> dict[Resource, NodePeak]:
         now_seconds, peaks = instant.now_seconds, {}
         for resource in RESOURCES:
-            node = self._prod.current(now_seconds, resource, NODE)
-            system = self._prod.current(now_seconds, resource, SYSTEM)
+            node = self.prod.current(now_seconds, resource, NODE)
+            system = self.prod.current(now_seconds, resource, SYSTEM)
             if node is None or system is None:
                 return {}
             pods = self._models.statistics(resource, self._running_pods(resource, instant.bound))

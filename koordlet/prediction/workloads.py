@@ -41,51 +41,22 @@ _DEVIATIONS: Final = 3.0
 _STATEMENT_SECONDS: Final = 3600.0
 
 
-class LentUsage(NamedTuple):
-    """Usage of one pod of a workload, in cores or bytes."""
-
-    mean: float
-    stdev: float
-    start_peak: float
-    """Largest usage in the first 10 minutes, 0 while unknown."""
-    request: float
-    """Request with which this was learned."""
-    rise: float = 0.0
-    """Largest rise of memory within one horizon."""
-
-    @property
-    def high(self) -> float:
-        """Return what a pod hardly exceeds in a few hours."""
-        return self.mean + _DEVIATIONS * self.stdev
-
-    @classmethod
-    def from_wire(cls, usage: WorkloadUsage) -> Self:
-        """Return the usage in an entry of `spec.workloadHistory`."""
-        return cls(usage.mean, usage.stdev, usage.start_peak, usage.request, getattr(usage, "rise", 0.0))
+def usage_of(entry: WorkloadHistory, resource: Resource) -> WorkloadUsage:
+    """Return what is known of one resource, in cores or bytes."""
+    return entry.cpu if resource is Resource.CPU else entry.memory
 
 
-class WorkloadEntry(NamedTuple):
-    """What is known of the workload of one pod."""
+def high(usage: WorkloadUsage) -> float:
+    """Return what a pod hardly exceeds in a few hours."""
+    return usage.mean + _DEVIATIONS * usage.stdev
 
-    updated_seconds: float
-    pod_hours: float
-    usage: Mapping[Resource, LentUsage]
 
-    @classmethod
-    def from_wire(cls, entry: WorkloadHistory) -> Self:
-        """Return an entry of `spec.workloadHistory`."""
-        usage = {Resource.CPU: entry.cpu, Resource.MEMORY: entry.memory}
-        lent = {resource: LentUsage.from_wire(learned) for resource, learned in usage.items()}
-        return cls(entry.update_time.timestamp(), entry.pod_hours, lent)
-
-    def lends_to(self, pod: ChargedPod, now_seconds: float) -> bool:
-        """Return whether it is enough, and new enough, and learned with about the pod's requests."""
-        is_known = self.pod_hours >= LEAST_POD_HOURS and now_seconds - self.updated_seconds < LONGEST_AGE_SECONDS
-        return is_known and all(
-            lent.request <= _LARGEST_RATIO * pod.request(resource)
-            and pod.request(resource) <= _LARGEST_RATIO * lent.request
-            for resource, lent in self.usage.items()
-        )
+def lends_to(entry: WorkloadHistory, pod: ChargedPod, now_seconds: float) -> bool:
+    """Return whether an entry is enough, and new enough, and learned with about the pod's requests."""
+    is_new = now_seconds - entry.update_time.timestamp() < LONGEST_AGE_SECONDS
+    requests = [(usage_of(entry, resource).request, pod.request(resource)) for resource in RESOURCES]
+    is_alike = all(max(pair) <= _LARGEST_RATIO * min(pair) for pair in requests)
+    return entry.pod_hours >= LEAST_POD_HOURS and is_new and is_alike
 
 
 class Division(NamedTuple):
@@ -93,9 +64,9 @@ class Division(NamedTuple):
 
     predicted: Sequence[ChargedPod]
     """The warm pods, then the borrowed ones that have started."""
-    lent: Mapping[str, WorkloadEntry]
+    lent: Mapping[str, WorkloadHistory]
     """History of the latter, by UID."""
-    starting: Sequence[tuple[ChargedPod, WorkloadEntry]]
+    starting: Sequence[tuple[ChargedPod, WorkloadHistory]]
     """Borrowed pods in their first minutes."""
     cold: Sequence[ChargedPod]
     """All others: charged their requests."""
@@ -124,9 +95,9 @@ class LentStatistics(SeriesStatistics):
     @classmethod
     def with_least(cls, series: SeriesStatistics, pods: Sequence[ChargedPod], resource: Resource, lent: Lent) -> Self:
         """Raise the statistics of the series of pods to what is lent to them."""
-        usage = [entry.usage[resource] if (entry := lent.get(pod.uid)) else None for pod in pods]
+        usage = [usage_of(entry, resource) if (entry := lent.get(pod.uid)) else None for pod in pods]
         least = [
-            (min(one.mean, request), one.stdev, min(one.high, request)) if one else (np.nan,) * 3
+            (min(one.mean, request), one.stdev, min(high(one), request)) if one else (np.nan,) * 3
             for one, request in zip(usage, (pod.request(resource) for pod in pods), strict=True)
         ]
         return cls(series.bank, series.rows, *np.array(least, float).reshape(-1, 3).T)
@@ -144,17 +115,17 @@ class LentStatistics(SeriesStatistics):
         return np.fmax(SeriesStatistics.percentiles(self, percents), self.least_high[:, np.newaxis])
 
 
-Lent = Mapping[str, WorkloadEntry]
+Lent = Mapping[str, WorkloadHistory]
 
 
 def charged_at_start(
-    starting: Sequence[tuple[ChargedPod, WorkloadEntry]], resource: Resource, usage_now: FloatArray
+    starting: Sequence[tuple[ChargedPod, WorkloadHistory]], resource: Resource, usage_now: FloatArray
 ) -> float:
     """Return what pods that start are charged: their request where the start of their workload is not known."""
     charges: list[float] = []
     for (pod, entry), used in zip(starting, np.nan_to_num(usage_now).tolist(), strict=True):
-        lent, request = entry.usage[resource], pod.request(resource)
-        charges.append(max(min(max(lent.start_peak, lent.high), request) if lent.start_peak else request, used))
+        lent, request = usage_of(entry, resource), pod.request(resource)
+        charges.append(max(min(max(lent.start_peak, high(lent)), request) if lent.start_peak else request, used))
     return math.fsum(charges)
 
 

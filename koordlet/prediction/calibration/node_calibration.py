@@ -6,10 +6,9 @@ Rows belong to S and to the Prod pods that are bound now; the row of a pod that 
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
@@ -23,22 +22,6 @@ _TARGET_DIVISOR: Final[Mapping[Resource, float]] = {Resource.CPU: 1.0, Resource.
 """A shortage of memory ends pods, so memory is held to half of the target."""
 
 _OF_EACH: Final = msgspec.Meta(min_length=len(RESOURCES))
-
-
-class WarmSeries(NamedTuple):
-    """Series that are predicted from their history, S first, and their decayed statistics in cores or bytes."""
-
-    keys: Sequence[SeriesKey]
-    mean: FloatArray
-    stdev: FloatArray
-    oldest_seconds: float
-    """Time of the first record of any of them."""
-    most: FloatArray | float = math.inf
-    """What the statistics of each count at most; infinite for a series that is not borrowed."""
-    share_of_day: float = 1.0
-    """How much of a day is known of them."""
-    rise: float = 0.0
-    """Largest rise of the workloads of borrowed series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,34 +129,17 @@ class NodeCalibration:
             calibration.ring.clear(rows)
 
     def calibrated(
-        self,
-        resource: Resource,
-        warm: WarmSeries,
-        cold: float,
-        requests: float,
-        *,
-        prior: FloatArray | None = None,
+        self, resource: Resource, keys: Sequence[SeriesKey], load: Load, *, prior: FloatArray | None = None
     ) -> Calibrated | None:
-        """Return the peaks of a load, None before the first tick and for series that it did not know.
+        """Return the peaks of a load in cores or bytes, None before the first tick and for series that it did not know.
 
-        `cold` is C; `requests` are those of all pods and the n-sigma peak of S, in cores or bytes.
+        `keys` are the warm series of the load.
         """
         calibration = self.resources.get(resource)
-        if calibration is None or any(key not in self._rows for key in warm.keys):
+        if calibration is None or any(key not in self._rows for key in keys):
             return None
         unit = self._units[resource]
-        load = Load(
-            warm_rows=self._rows.numbers(warm.keys),
-            warm_mean=warm.mean / unit,
-            warm_stdev=warm.stdev / unit,
-            oldest_seconds=warm.oldest_seconds,
-            cold=cold / unit,
-            requests=requests / unit,
-            most=warm.most / unit,
-            share_of_day=warm.share_of_day,
-            rise=warm.rise / unit,
-        )
-        return Calibrated(resource, calibration, load, unit, prior)
+        return Calibrated(resource, calibration, load.of_rows(self._rows.numbers(keys), unit), unit, prior)
 
     def scores(self) -> dict[Resource, ScoreHistogram]:
         """Return a copy of the scores of each resource."""

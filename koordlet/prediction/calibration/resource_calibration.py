@@ -18,7 +18,7 @@ import dataclasses
 import enum
 import math
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,24 +47,36 @@ class Level(enum.StrEnum):
     PRIOR = "prior"
 
 
-@dataclass(frozen=True, eq=False)
-class Load:
-    """The warm series and what is charged for the others, as shares of capacity."""
+class Load(NamedTuple):
+    """The warm series, S first, and what is charged for the others."""
 
-    warm_rows: IntArray
     warm_mean: FloatArray
     warm_stdev: FloatArray
     oldest_seconds: float
-    """Time of the first record of the oldest warm series."""
+    """Time of the first record of any warm series."""
     cold: float
     """C."""
     requests: float
     """L: the requests of all pods, and the n-sigma peak of unreserved system usage."""
     most: FloatArray | float = math.inf
     """Of each warm series: what its mean and deviation count at most, infinite unless it is borrowed."""
-    share_of_day: float = 1.0
     rise: float = 0.0
     """Least J: the largest rise of the workloads of borrowed pods."""
+    share_of_day: float = 1.0
+    """How much of a day is known of the series."""
+    warm_rows: IntArray = np.zeros(0, np.intp)
+
+    def of_rows(self, rows: IntArray, unit: float) -> Load:
+        """Return the same as shares of the capacity, with the rows of the series."""
+        return self._replace(
+            warm_mean=self.warm_mean / unit,
+            warm_stdev=self.warm_stdev / unit,
+            cold=self.cold / unit,
+            requests=self.requests / unit,
+            most=self.most / unit,
+            rise=self.rise / unit,
+            warm_rows=rows,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,19 @@ noon, grow for 10 minutes, and burn 0.8 core in their first 2 minutes. A step is
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from api_types.node_metric.workloads import WorkloadHistory, WorkloadMemory
 from koordlet.metric_cache import series
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import Owner, WholeAmounts
 from koordlet.prediction.calibration.history import Prior
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import Prediction, PredictionServer
-from koordlet.prediction.workloads import LentUsage, WorkloadEntry
 from koordlet.samples import RESOURCES, Resource, Snapshot, UsageSample
 from tests.koordlet.prediction.pods import Pod
 
@@ -92,17 +93,20 @@ class Manager:
         for pod in pods:
             entry = self.learned.get((pod.owner.uid, pod.owner.ordinal))
             if entry:
-                found[pod.uid] = WorkloadEntry(
-                    entry["now"],
-                    entry["hours"],
-                    {
-                        r: LentUsage(
-                            entry[r]["mean"], math.sqrt(entry[r]["m2"] / entry[r]["w"]), entry[r]["start"],
-                            entry[r]["request"], entry[r]["rise"],
-                        )
-                        for r in RESOURCES
-                    },
-                )  # fmt: skip
+                cpu, memory = (
+                    WorkloadMemory(
+                        mean=entry[r]["mean"],
+                        stdev=math.sqrt(entry[r]["m2"] / entry[r]["w"]),
+                        start_peak=entry[r]["start"],
+                        request=entry[r]["request"],
+                        rise=entry[r]["rise"],
+                    )
+                    for r in RESOURCES
+                )
+                updated = dt.datetime.fromtimestamp(entry["now"], dt.UTC)
+                found[pod.uid] = WorkloadHistory(
+                    pod="", update_time=updated, pod_hours=entry["hours"], cpu=cpu, memory=memory
+                )
         return found
 
 
@@ -143,7 +147,7 @@ def simulate(scenario, *, history=True, days=7, seed=1, prior=None):
     def fresh():
         server = PredictionServer(PredictParameters(), training_interval_seconds=STEP)
         if prior is not None:
-            server.score_prior = dataclasses.replace(prior, updated_seconds=now)
+            server.prod.prior = dataclasses.replace(prior, updated_seconds=now)
         return server
 
     policies, now = [PredictParameters(predictor=name) for name in NAMES], BEGIN
@@ -171,7 +175,7 @@ def simulate(scenario, *, history=True, days=7, seed=1, prior=None):
         bound = [one.pod for one in running]
         samples = series.snapshot_series(Snapshot(now, node, system, used), {}, series.Reserved(0.5, 4.0 * GIB))
         if history:
-            server.workload_history = manager.entries(bound)
+            server.prod.history = manager.entries(bound)
         server.train(now, samples, now, bound)
         server.calibrate(now, bound, CAPACITY)
         if server.workloads.stated and server.workloads.stated_seconds != stated:

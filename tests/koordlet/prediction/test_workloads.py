@@ -1,18 +1,18 @@
 """Pods without a history of their own on a node whose pod `old` has four hours of it; a training each 100 s."""
 
 import dataclasses
+import datetime as dt
 import math
 
 import pytest
 
-from api_types.node_metric.workloads import pod_hash
+from api_types.node_metric.workloads import WorkloadHistory, WorkloadMemory, WorkloadUsage, pod_hash
 from koordlet.metric_cache import series as class_series
 from koordlet.metric_cache.series import Reserved
 from koordlet.prediction.allocation import Owner, WholeAmounts
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import PredictionServer
-from koordlet.prediction.workloads import LentUsage, WorkloadEntry
-from koordlet.samples import Resource, Snapshot, UsageSample
+from koordlet.samples import Snapshot, UsageSample
 from tests.koordlet.fed_node import FedNode
 from tests.koordlet.one_node import StaticCluster, bound_pod
 from tests.koordlet.prediction.pods import Pod
@@ -25,11 +25,13 @@ PREDICTORS = ("n-sigma-v1", "n-sigma-v2", "borg-default", "resource-central", "p
 OWNER = Owner("shop", "ReplicaSet", "web")
 OLD = Pod("old", cpu_request_millis=4000, memory_request_bytes=8 * GIB, owner=OWNER)
 NEW = dataclasses.replace(OLD, uid="new")
-USAGE = {
-    Resource.CPU: LentUsage(mean=0.5, stdev=0.1, start_peak=3.0, request=4.0),
-    Resource.MEMORY: LentUsage(mean=2.0 * GIB, stdev=0.1 * GIB, start_peak=3.0 * GIB, request=8.0 * GIB, rise=GIB),
-}
-ENTRY = WorkloadEntry(START, 48.0, USAGE)
+CPU = WorkloadUsage(mean=0.5, stdev=0.1, start_peak=3.0, request=4.0)
+MEMORY = WorkloadMemory(mean=2.0 * GIB, stdev=0.1 * GIB, start_peak=3.0 * GIB, request=8.0 * GIB, rise=GIB)
+
+
+def entry(*, updated_seconds=START, pod_hours=48.0, cpu=CPU, memory=MEMORY):
+    updated = dt.datetime.fromtimestamp(updated_seconds, dt.UTC)
+    return WorkloadHistory(pod="", update_time=updated, pod_hours=pod_hours, cpu=cpu, memory=memory)
 
 
 class Node:
@@ -53,8 +55,8 @@ class Node:
         policy = self.parameters.for_predictor(predictor)
         return self.server.predict(self.now, pods, CAPACITY, policy, CAPACITY)
 
-    def lend(self, entry=ENTRY):
-        self.server.workload_history = {"new": entry._replace(updated_seconds=self.now)}
+    def lend(self, **changed):
+        self.server.prod.history = {"new": entry(updated_seconds=self.now, **changed)}
         return self
 
 
@@ -78,8 +80,9 @@ def test_a_borrowed_pod_counts_less_than_its_request_and_at_least_its_usage():
 def test_it_is_charged_its_request_at_its_start_where_that_of_its_workload_is_not_known():
     node = Node().run(14_400)
     cold = node.predict().prod_peak
-    unknown = {resource: usage._replace(start_peak=0.0) for resource, usage in USAGE.items()}
-    assert node.lend(ENTRY._replace(usage=unknown)).predict().prod_peak == cold
+    unknown = {"start_peak": 0.0}
+    node.lend(cpu=CPU.model_copy(update=unknown), memory=MEMORY.model_copy(update=unknown))
+    assert node.predict().prod_peak == cold
 
 
 @pytest.mark.parametrize(
@@ -87,15 +90,15 @@ def test_it_is_charged_its_request_at_its_start_where_that_of_its_workload_is_no
     [
         {"pod_hours": 23.9},
         {"updated_seconds": START - 3 * 86_400},
-        {"usage": USAGE | {Resource.CPU: USAGE[Resource.CPU]._replace(request=1.9)}},
-        {"usage": USAGE | {Resource.MEMORY: USAGE[Resource.MEMORY]._replace(request=17.0 * GIB)}},
+        {"cpu": CPU.model_copy(update={"request": 1.9})},
+        {"memory": MEMORY.model_copy(update={"request": 17.0 * GIB})},
         None,
     ],
     ids=["too little", "too old", "less than half of the request", "more than twice the request", "switched off"],
 )
 def test_without_a_usable_history_every_number_is_that_of_a_cold_pod(changed):
     node, other = (Node(cold_start="history" if changed else "strict") for _ in range(2))
-    other.server.workload_history = {"new": ENTRY._replace(**(changed or {}))}
+    other.server.prod.history = {"new": entry(**(changed or {}))}
     for seconds, pods in ((14_400, [OLD]), (1200, [OLD, NEW])):
         node.run(seconds, pods)
         other.run(seconds, pods)

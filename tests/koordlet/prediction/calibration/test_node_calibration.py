@@ -253,7 +253,7 @@ def prior_of(node, **changed):
 
 def test_a_new_node_is_calibrated_by_the_scores_of_nodes_like_it_until_it_has_its_own():
     node, alone = Node(), Node()
-    node.server.score_prior = prior_of(known())
+    node.server.prod.prior = prior_of(known())
     for each in (node, alone):
         each.run(6)
     assert (node.peak().level, alone.peak().level) == ("prior", "n-sigma-v2")
@@ -269,12 +269,12 @@ def test_a_new_node_is_calibrated_by_the_scores_of_nodes_like_it_until_it_has_it
 def test_scores_of_too_few_nodes_or_of_long_ago_are_not_used(changed):
     node, prior = Node().run(1), prior_of(known(), **changed)
     before = node.peak()
-    node.server.score_prior = prior
+    node.server.prod.prior = prior
     assert node.peak() == before
 
 
 def test_scores_of_other_nodes_do_not_replace_those_that_began_again():
     node = known()
-    node.server.score_prior = prior_of(node, updated_seconds=node.now)
+    node.server.prod.prior = prior_of(node, updated_seconds=node.now)
     node.server.configure(PredictParameters(predictor="calibrated", cold_start_period_seconds=1800))
     assert node.step().peak().level == "n-sigma-v2"
