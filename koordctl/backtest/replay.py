@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
-from api_types.node_metric.workloads import WorkloadHistory
+from api_types.node_metric.workloads import ScorePrior, WorkloadHistory
 from koordctl.backtest import scores, workload_history
 from koordctl.backtest.node_history import BoundPod, NodeHistory
 from koordctl.backtest.scores import Stays
@@ -30,7 +30,8 @@ from koordlet.prediction.peaks import NoPrediction
 from koordlet.prediction.predictors import registry
 from koordlet.prediction.server import Prediction, PredictionServer
 from koordlet.samples import RESOURCES, Resource, SeriesKey, Snapshot, UsageSample
-from manager.node_metric.workload_history.prior import NodeScores
+from manager.node_metric.workload_history import pools
+from manager.node_metric.workload_history.prior import NodeScores, Scores
 
 NOTHING: Final = UsageSample(0.0, 0.0)
 UNBOUNDED: Final = WholeAmounts(10**9, 2**50)
@@ -117,11 +118,8 @@ def state(node: NodeHistory, parameters: PredictParameters, handed: Handed) -> S
             hour = step * node.step_seconds // HOUR_SECONDS
             added[hour] = replayed.server.workloads.stated
             if stated := replayed.server.stated_scores:
-                cpu, memory = (
-                    workload_history.scores_of(stated[resource].labels, stated[resource].weights.tolist())
-                    for resource in RESOURCES
-                )
-                scores[hour] = before, NodeScores(0, cpu, memory)
+                of_each = (Scores(stated[resource].labels, stated[resource].cells()) for resource in RESOURCES)
+                scores[hour] = before, NodeScores(0, *of_each)
     first = min((stay.start for stay in node.stays), default=0) * node.step_seconds
     cold = workload_history.owners_of_cold_pods(node, parameters.cold_start_period_seconds)
     return Stated(added, scores, cold, node.capacity, is_young=bool(node.replaced_at) or first > HOUR_SECONDS)
@@ -154,9 +152,10 @@ class _Replay:
             server.forget()
         hour, seconds = divmod(step * node.step_seconds, HOUR_SECONDS)
         if seconds < node.step_seconds:
-            self._history |= workload_history.entries_on_node(handed.entries.get(hour, {}))
+            entries = handed.entries.get(hour, {}).items()
+            self._history |= {owner: WorkloadHistory.model_validate(entry.to_wire("")) for owner, entry in entries}
             prior = handed.priors.get(hour)
-            server.prod.prior = Prior.from_wire(workload_history.prior_on_wire(prior)) if prior else None
+            server.prod.prior = Prior.from_wire(ScorePrior.model_validate(pools.to_wire(prior))) if prior else None
         self.running = self.stays.running_at(step)
         self.here = [node.bound[number] for number in self.running]
         self.at_seconds = float(START_SECONDS + step * node.step_seconds)

@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from api_types.node_metric.workloads import AddedWorkload, ScorePrior, WorkloadHistory
+from api_types.node_metric.workloads import AddedWorkload
 from koordctl.backtest.node_history import NodeHistory
 from koordlet.prediction.allocation import Owner, WholeAmounts
-from manager.node_metric.workload_history import history, pools, prior
+from manager.node_metric.workload_history import history, prior
 from manager.node_metric.workload_history.history import Entry, Statement
-from manager.node_metric.workload_history.prior import NodeScores, Prior, Scores
+from manager.node_metric.workload_history.prior import NodeScores, Prior
 
 START_SECONDS: Final = 1_700_000_000
 """Time of the first step."""
@@ -100,21 +100,6 @@ def with_priors(handed: Sequence[Handed], stated: Sequence[Stated]) -> list[Hand
         replace(of_node, priors=by_hour[one.pool]) if one.is_young else of_node
         for of_node, one in zip(handed, stated, strict=True)
     ]
-
-
-def entries_on_node(known: Mapping[Owner, Entry]) -> dict[Owner, WorkloadHistory]:
-    """Return entries as an agent reads them from its NodeMetric."""
-    return {owner: WorkloadHistory.model_validate(entry.to_wire("")) for owner, entry in known.items()}
-
-
-def prior_on_wire(known: Prior) -> ScorePrior:
-    """Return a prior as an agent reads it from its NodeMetric."""
-    return ScorePrior.model_validate(pools.to_wire(known))
-
-
-def scores_of(labels: float, weights: Sequence[float]) -> Scores:
-    """Return the scores of one resource as a node states them."""
-    return Scores(labels, [(cell, weight) for cell, weight in enumerate(weights) if weight])
 
 
 def _hours(stated: Sequence[Stated]) -> int:

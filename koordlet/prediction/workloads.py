@@ -215,10 +215,7 @@ class NodeWorkloads:
             )
 
         return AddedWorkload(
-            namespace=owner.namespace,
-            kind=owner.kind,
-            uid=owner.uid,
-            ordinal=owner.ordinal,
+            **owner._asdict(),
             pod_hours=round(added.hours, 4),
             cpu=usage(Resource.CPU),
             memory=AddedMemory(

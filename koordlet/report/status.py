@@ -19,7 +19,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
 import pydantic
 
 from api_types import names, wire_model
@@ -217,13 +216,7 @@ def build(
         workloads=list(stated.workloads) or None if stated else None,
         workloads_time=stated.at if stated and stated.workloads else None,
         cold_pods=[
-            workloads.ColdPod(
-                namespace=pod.owner.namespace,
-                kind=pod.owner.kind,
-                uid=pod.owner.uid,
-                ordinal=pod.owner.ordinal,
-                pod=workloads.pod_hash(pod.uid),
-            )
+            workloads.ColdPod(**pod.owner._asdict(), pod=workloads.pod_hash(pod.uid))
             for pod in lacking_history[: workloads.MOST_HISTORY]
             if pod.owner is not None
         ]
@@ -238,10 +231,7 @@ def _scores(stated: Stated) -> workloads.ReportedScores | None:
     if not any(scores.labels for scores in stated.scores.values()):
         return None
     cpu, memory = (
-        workloads.ScoreCells(
-            labels=scores.labels,
-            cells=[[int(cell), round(float(scores.weights[cell]), 4)] for cell in np.flatnonzero(scores.weights)],
-        )
+        workloads.ScoreCells(labels=scores.labels, cells=[list(cell) for cell in scores.cells()])
         for scores in (stated.scores[Resource.CPU], stated.scores[Resource.MEMORY])
     )
     return workloads.ReportedScores(update_time=stated.at, cpu=cpu, memory=memory)

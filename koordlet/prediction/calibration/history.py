@@ -184,6 +184,10 @@ class ScoreHistogram:
         weights[self._cell(score)] += weight
         self.weights, self.labels, self.newest_seconds = weights, self.labels + 1, now_seconds
 
+    def cells(self) -> list[tuple[int, float]]:
+        """Return index and weight of each cell in use."""
+        return [(int(cell), round(float(self.weights[cell]), 4)) for cell in np.flatnonzero(self.weights)]
+
     def is_reached_by(self, score: float, target_share: float) -> bool:
         """Return whether adding a score leaves the quantile of a target at its value or raises it."""
         return self.labels > 0 and bool(self.scale.grid[self._cell(score)] >= self._quantile(1 - _KAPPA * target_share))
@@ -222,35 +226,28 @@ class ScoreHistogram:
         return float(self.scale.grid[np.argmax(cumulated >= share * cumulated[-1] - _ROUNDING)])
 
 
-_PRIOR_LABELS: Final = 500
-_PRIOR_NODES: Final = 5
 _PRIOR_AGE_SECONDS: Final = 3 * 86_400.0
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """Scores of nodes like this one, for as long as it has few of its own."""
+    """Scores of nodes like this one, for as long as it has few of its own; the manager gives none that are too few."""
 
     updated_seconds: float
-    nodes: int
-    labels: Mapping[Resource, float]
     weights: Mapping[Resource, FloatArray]
 
     @classmethod
     def from_wire(cls, prior: ScorePrior) -> Self:
         """Return the scores in `spec.scorePrior`; cells that no grid has do not count."""
-        cells = {Resource.CPU: prior.cpu, Resource.MEMORY: prior.memory}
         weights = {}
-        for resource, scores in cells.items():
+        for resource, scores in ((Resource.CPU, prior.cpu), (Resource.MEMORY, prior.memory)):
             weights[resource] = np.zeros(len(SCALES[resource].grid))
             for index, weight in scores.cells:
                 if index < len(weights[resource]):
                     weights[resource][int(index)] += weight
-        labels = {resource: scores.labels for resource, scores in cells.items()}
-        return cls(prior.update_time.timestamp(), prior.nodes, labels, weights)
+        return cls(prior.update_time.timestamp(), weights)
 
     def usable(self, resource: Resource, now_seconds: float) -> FloatArray | None:
-        """Return the weights of one resource, None where they are too few, of too few nodes, or too old."""
-        is_known = self.nodes >= _PRIOR_NODES and self.labels[resource] >= _PRIOR_LABELS
+        """Return the weights of one resource, None where there are none, or too old ones."""
         is_new = now_seconds - self.updated_seconds < _PRIOR_AGE_SECONDS
-        return self.weights[resource] if is_known and is_new and self.weights[resource].any() else None
+        return self.weights[resource] if is_new and self.weights[resource].any() else None

@@ -34,34 +34,17 @@ class Unreadable(Exception):
     """A stored document is of another version, or has values that no merge of statements gives."""
 
 
-class StatedUsage(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """Usage of one resource by warm pods, in cores or bytes; `m2` is the sum of squared deviations, by pod-hours."""
-
-    mean: float
-    m2: float
-    request: float
-    start_peak: float = 0.0
-    """Largest usage of a pod in its first 10 minutes; 0 where none started."""
-    rise: float = 0.0
-    """Of memory: largest rise within a horizon."""
-
-
-class Statement(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """What the warm pods of a workload added on one node since it last stated them."""
-
-    pod_hours: float
-    cpu: StatedUsage
-    memory: StatedUsage
-
-
 class Usage(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """Decayed statistics of one resource; `weight` in pod-hours."""
+    """Decayed statistics of one resource, in cores or bytes; `weight` in pod-hours."""
 
     weight: float = 0.0
     mean: float = 0.0
     m2: float = 0.0
+    """Sum of squared deviations."""
     rise: float = 0.0
+    """Of memory: largest rise within a horizon."""
     start_peak: float = 0.0
+    """Largest usage of a pod in its first 10 minutes; 0 where none started."""
     request: float = 0.0
 
     @property
@@ -91,6 +74,14 @@ class Usage(msgspec.Struct, rename="camel", frozen=True, gc=False):
             max(self.start_peak, other.start_peak),
             max(self.request, other.request),
         )
+
+
+class Statement(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """What the warm pods of a workload added on one node since it last stated them; the weight is the pod-hours."""
+
+    pod_hours: float
+    cpu: Usage
+    memory: Usage
 
 
 class Entry(msgspec.Struct, rename="camel", frozen=True, gc=False):
@@ -143,7 +134,7 @@ def merge(entry: Entry | None, statement: Statement, time: int) -> Entry:
         return stated
     newest = max(entry.time, time)
     cpu, memory = (
-        _at(newest, entry.time, before, half_life).plus(_at(newest, time, added, half_life))
+        before.decayed(newest - entry.time, half_life).plus(added.decayed(newest - time, half_life))
         for before, added, half_life in (
             (entry.cpu, stated.cpu, CPU_HALF_LIFE_SECONDS),
             (entry.memory, stated.memory, MEMORY_HALF_LIFE_SECONDS),
@@ -156,11 +147,7 @@ def merge(entry: Entry | None, statement: Statement, time: int) -> Entry:
     return Entry(newest, min(entry.pod_hours + stated.pod_hours, MOST_POD_HOURS), cpu, memory)
 
 
-def _at(newest: int, time: int, usage: Usage, half_life_seconds: float) -> Usage:
-    return usage if newest == time else usage.decayed(newest - time, half_life_seconds)
-
-
-def _usage(stated: StatedUsage, pod_hours: float) -> Usage:
+def _usage(stated: Usage, pod_hours: float) -> Usage:
     """Return the usage of a statement, up to the request: between 0 and r, the variance is at most mean (r - mean)."""
     weight, request = max(pod_hours, 0.0), max(stated.request, 0.0)
 

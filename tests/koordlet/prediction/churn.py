@@ -188,7 +188,7 @@ def simulate(scenario, *, history=True, days=7, seed=1, prior=None):
     outcome = offers_and_shortages(rows, usages, (1 if scenario.startswith("spot") else 4) * DAY // STEP)
     scores = [node.calibration.scores() for node in (*gone_nodes, server)]
     weights = {resource: sum(of_node[resource].weights for of_node in scores) for resource in RESOURCES}
-    outcome.prior = Prior(BEGIN, 5, dict.fromkeys(RESOURCES, 500.0), weights)
+    outcome.prior = Prior(BEGIN, weights)
     return outcome
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.node_metric.workload_history import history
-from manager.node_metric.workload_history.history import Entry, StatedUsage, Statement
+from manager.node_metric.workload_history.history import Entry, Statement, Usage
 
 NOW = 1_800_000_000
 HOUR = 3600
@@ -26,8 +26,8 @@ def _statement(
     m2 = sum((sample - mean) ** 2 for sample in samples)
     return Statement(
         float(len(samples)),
-        StatedUsage(mean, m2, request, start_peak),
-        StatedUsage(mean * scale, m2 * scale**2, request * scale, start_peak * scale, rise * scale),
+        Usage(mean=mean, m2=m2, request=request, start_peak=start_peak),
+        Usage(0.0, mean * scale, m2 * scale**2, rise * scale, start_peak * scale, request * scale),
     )
 
 
@@ -79,7 +79,7 @@ def test_half_of_the_weight_is_left_after_12_hours_for_cpu_and_after_24_for_memo
 def test_no_statement_charges_more_than_the_request(
     hours: float, mean: float, m2: float, peak: float, request: float
 ) -> None:
-    usage = StatedUsage(mean, m2, request, peak, peak)
+    usage = Usage(0.0, mean, m2, peak, peak, request)
     entry = history.merge(None, Statement(hours, usage, usage), NOW)
     for learned in (entry.cpu, entry.memory):
         assert 0 <= learned.mean <= request
