@@ -9,7 +9,8 @@ import json
 import random
 import re
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from koordctl.backtest import command as backtest
 from koordctl.backtest import prometheus, results, workers
 from koordctl.backtest.cluster_history import NoSeries
+from koordctl.backtest.node_history import NodeHistory
 from koordctl.backtest.prometheus import CannotRead, Prometheus, TimeRange
 from koordctl.backtest.results import BacktestCandidate, LastAmounts, Row, Span
 from koordctl.backtest.sources import PrometheusSource
@@ -66,7 +68,11 @@ def read(options: Namespace, cluster: ClusterNodes, progress: ProgressLine) -> E
     source = dataclasses.replace(source, nodes=nodes, names=names, time_range=_steps(source, nodes), in_days=False)
     seconds = source.time_range.end - source.time_range.start
     horizon = _HOUR if seconds >= 4 * _HOUR else max(seconds // 4, source.time_range.step_seconds)
-    span = Span(horizon, horizon, results.warm_up_seconds(seconds))
+    interval = horizon * (2 if seconds >= estimates.WEEK_SECONDS else 1)
+    warm_up = results.warm_up_seconds(seconds)
+    span = Span(
+        horizon, interval, warm_up + (seconds - horizon - warm_up) % interval
+    )  # the last forecast is the newest
     has_history = source.has_owners and len(nodes) == len(pools)
     replayed = _replay(source, span, options.workers, progress, has_history=has_history)
     rows = [row for node in replayed.values() for row, _ in node.rows]
@@ -147,30 +153,58 @@ def _replay(
     if has_history:
         options = Namespace(horizon=span.horizon_seconds, workers=count)
         handed = backtest.workload_histories(source, source.nodes, options, progress)
-    work = functools.partial(_replay_node, source, candidates, span)
-    nodes = workers.each_node(work, list(zip(source.nodes, handed, strict=True)), count)
+    work = functools.partial(_replay_node, candidates, span)
+    nodes = list(zip(source.nodes, handed, strict=True))
+    ended = (
+        _each_node(source, work, nodes)
+        if count == 1
+        else workers.each_node(functools.partial(_of_worker, source, work), nodes, count)
+    )
     replayed: dict[str, _Replayed] = {}
-    for name, node in zip(source.nodes, nodes, strict=True):
+    for name, node in zip(source.nodes, ended, strict=True):
         replayed[name] = node
         progress.show(f"forecasts of {len(replayed)} of {len(source.nodes)} nodes")
     return replayed
 
 
-def _replay_node(
-    source: PrometheusSource, candidates: Sequence[BacktestCandidate], span: Span, of_node: tuple[str, Handed | None]
-) -> _Replayed:
-    name, handed = of_node
+_Work = Callable[[Handed | None, NodeHistory | NoSeries], _Replayed]
+
+
+def _of_worker(source: PrometheusSource, work: _Work, of_node: tuple[str, Handed | None]) -> _Replayed:
+    return work(of_node[1], _load(source, of_node[0]))
+
+
+def _each_node(
+    source: PrometheusSource, work: _Work, nodes: Sequence[tuple[str, Handed | None]]
+) -> Iterator[_Replayed]:
+    """Yield the result of each node in this process, while the series of the next one are read."""
+    with ThreadPoolExecutor(1) as reader:
+        following = [reader.submit(_load, source, nodes[0][0])]
+        for number, (_, handed) in enumerate(nodes, 1):
+            history = following.pop().result()
+            following += [reader.submit(_load, source, name) for name, _ in nodes[number : number + 1]]
+            yield work(handed, history)
+
+
+def _load(source: PrometheusSource, name: str) -> NodeHistory | NoSeries:
     try:
         try:
-            history = source.load(name)
+            return source.load(name)
         except CannotRead:  # such as too much data for one query
-            history = dataclasses.replace(source, in_days=True).load(name)
+            return dataclasses.replace(source, in_days=True).load(name)
     except NoSeries as error:
-        return _Replayed([], [f"left out: {error}"])
+        return error
+
+
+def _replay_node(
+    candidates: Sequence[BacktestCandidate], span: Span, handed: Handed | None, history: NodeHistory | NoSeries
+) -> _Replayed:
+    if isinstance(history, NoSeries):
+        return _Replayed([], [f"left out: {history}"])
     rows = results.replay_with_last(history, candidates, span, handed)
-    problems = [f"partial data: node {name}: {warning}" for warning in history.warnings]
+    problems = [f"partial data: node {history.name}: {warning}" for warning in history.warnings]
     if not rows:
-        problems.append(f"left out: node {name}: no forecast with a complete history and horizon")
+        problems.append(f"left out: node {history.name}: no forecast with a complete history and horizon")
     prod = [pod for pod, is_prod in zip(history.bound, history.prod(), strict=True) if is_prod]
     return _Replayed(rows, problems, len(prod), sum(not pod.cpu_request_millis for pod in prod))
 
