@@ -54,7 +54,7 @@ class _Replayed(NamedTuple):
 
 def read(options: Namespace, cluster: ClusterNodes, progress: ProgressLine) -> EstimateDocument:
     """Replay a sample of the nodes of each pool. Raises what a back-test raises."""
-    given = {**vars(options), "traces": None, "cache": None, "step": LONGEST_STEP}
+    given = {**vars(options), "traces": None, "cache": None, "step": _SHORTEST_STEP}
     (source,), _ = backtest.sources_of(Namespace(**given))
     assert isinstance(source, PrometheusSource)
     pools = {name: cluster.pools[name] for name in source.nodes if name in cluster.pools}
