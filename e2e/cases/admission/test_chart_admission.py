@@ -205,6 +205,16 @@ def test_a_pod_with_mid_resources_of_another_class_is_refused_and_its_template_i
         assert "denied" not in warned
 
 
+def test_a_namespace_that_opts_in_has_mid_pods_without_a_warning(kubectl: Kubectl, mode: str, server: Server) -> None:
+    labels = {"koordinator.sh/mid": "enabled"}
+    server.api.send("POST", "/api/v1/namespaces", {"metadata": {"name": "opted", "labels": labels}})
+    pod = examples.pod(container("c", MID, MID))
+    refused, warned = (_tried(kubectl, made, "opted") for made in (pod, _deployment(pod)))
+    assert (NO_CLASS in refused) is (NO_CLASS in warned) is (mode == "none")
+    if mode == "policy":
+        assert _resources(kubectl, examples.pod(), "opted") == (LIMITED, "koord-scheduler")
+
+
 def test_a_pod_of_a_controller_is_refused_too(kubectl: Kubectl) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a", "uid": "a", "controller": True}
     pod = examples.pod(container("c", MID, MID), priorityClassName="koord-prod")
@@ -304,24 +314,15 @@ def test_a_quota_counts_native_limits_and_no_native_requests_of_a_limited_pod(ku
 
 def _installed(server: Server, *values: str) -> tuple[set[tuple[str, str, str]], str]:
     """Return version, kind and name of the objects of Mid pods' limits that helm would install, and its notes."""
-    words = [
-        str(server.plane.binaries / "helm"),
-        "install",
-        RELEASE,
-        str(CHART),
-        "--dry-run=server",
-        "--output=json",
-        "--take-ownership",
-        "--set=global.imageRegistry=registry.example",
-    ]
+    words = [str(server.plane.binaries / "helm"), "install", RELEASE, str(CHART), "--dry-run=server", "--output=json"]
+    words += ["--take-ownership", "--set=global.imageRegistry=registry.example"]
     words += [f"--kubeconfig={server.plane.kubeconfig}", f"--namespace={SUITE_NAMESPACE}"]
     done = subprocess.run([*words, *(f"--set={value}" for value in values)], capture_output=True, text=True, check=True)
     release = json.loads(done.stdout)
     objects = (each for each in yaml.safe_load_all(release["manifest"]) if each)
     found = {(each["apiVersion"], each["kind"], each["metadata"]["name"]) for each in objects}
-    return {each for each in found if each[2] in ("koord-suite-mid-limits", "koord-admission")}, release["info"][
-        "notes"
-    ]
+    named = {each for each in found if each[2] in ("koord-suite-mid-limits", "koord-admission")}
+    return named, release["info"]["notes"]
 
 
 def _kinds(found: set[tuple[str, str, str]]) -> set[str]:
@@ -389,9 +390,8 @@ def test_convert_names_an_autoscaler_that_finds_no_request_and_the_api_server_ta
     file = tmp_path / "manifests.yaml"
     manifests = json.loads(json.dumps([_deployment(examples.pod(**MID_POD)), autoscaler]))  # no anchors
     file.write_text(yaml.safe_dump_all(manifests))
-    done = subprocess.run(
-        [sys.executable, "-m", "koordctl", "convert", str(file)], capture_output=True, text=True, check=True
-    )
+    words = [sys.executable, "-m", "koordctl", "convert", str(file)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert "HorizontalPodAutoscaler own scales by utilization" in done.stderr
     converted = list(yaml.safe_load_all(done.stdout))
     assert converted[0]["spec"]["template"]["spec"]["containers"][0]["resources"] == LIMITED
