@@ -70,9 +70,8 @@ def read(options: Namespace, cluster: ClusterNodes, progress: ProgressLine) -> E
     horizon = _HOUR if seconds >= 4 * _HOUR else max(seconds // 4, source.time_range.step_seconds)
     interval = horizon * (2 if seconds >= estimates.WEEK_SECONDS else 1)
     warm_up = results.warm_up_seconds(seconds)
-    span = Span(
-        horizon, interval, warm_up + (seconds - horizon - warm_up) % interval
-    )  # the last forecast is the newest
+    warm_up += (seconds - horizon - warm_up) % interval  # so that the last forecast is the newest
+    span = Span(horizon, interval, warm_up)
     has_history = source.has_owners and len(nodes) == len(pools)
     replayed = _replay(source, span, options.workers, progress, has_history=has_history)
     rows = [row for node in replayed.values() for row, _ in node.rows]
@@ -81,9 +80,7 @@ def read(options: Namespace, cluster: ClusterNodes, progress: ProgressLine) -> E
         raise NoSeries("\n".join([*gaps, backtest.NO_FORECAST]))
     amounts = {name: _amounts(node.rows) for name, node in replayed.items() if node.rows}
     with_rows = {pools[name] for name in amounts}
-    gaps += [
-        f"the pool {pool}: none of its nodes that were read has a forecast" for pool in {*pools.values()} - with_rows
-    ]
+    gaps += [f"the pool {pool}: no node that was read has a forecast" for pool in {*pools.values()} - with_rows]
     pools = {name: pool for name, pool in pools.items() if pool in with_rows}
     total, by_pool = estimates.pool_estimates(dataclasses.replace(cluster, pools=pools), amounts)
     return EstimateDocument(
@@ -155,11 +152,8 @@ def _replay(
         handed = backtest.workload_histories(source, source.nodes, options, progress)
     work = functools.partial(_replay_node, candidates, span)
     nodes = list(zip(source.nodes, handed, strict=True))
-    ended = (
-        _each_node(source, work, nodes)
-        if count == 1
-        else workers.each_node(functools.partial(_of_worker, source, work), nodes, count)
-    )
+    each_of_worker = functools.partial(_of_worker, source, work)
+    ended = _each_node(source, work, nodes) if count == 1 else workers.each_node(each_of_worker, nodes, count)
     replayed: dict[str, _Replayed] = {}
     for name, node in zip(source.nodes, ended, strict=True):
         replayed[name] = node
