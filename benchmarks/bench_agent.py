@@ -1,14 +1,16 @@
 """RSS and CPU of the whole agent as counted by the kernel: `python -m koordlet run` beside an API server on loopback.
 
     python -m benchmarks.bench_agent [--pods N ...] [--minutes M] [--tree files|live] [--env NAME=VALUE ...]
-                                     [--predictor NAME] [--mid N [--suppress PERCENT]]
+                                     [--predictor NAME] [--mid N [--suppress PERCENT]] [--koordlet]
 
 `files` is a v2 tree of ordinary files in memory, so the kernel's own work for a cgroup read is not included; `live` is
 real cgroups of this machine with a process in each container that touches memory twice a second (needs root). All sizes
 run at the same time, each with an agent of its own. The agent's environment is that of the chart; reports go to an API
 server in this process every 30 s. The bare reader reads the same files as often, through open descriptors, and does
 nothing else: where system calls are slow, as on a node of `on_node`, only the ratio to it counts. A predictor of a
-package is found through `--env PYTHONPATH=FOLDER`, after `pip install --no-deps --target FOLDER PACKAGE`.
+package is found through `--env PYTHONPATH=FOLDER`, after `pip install --no-deps --target FOLDER PACKAGE`. `--koordlet`
+is Koordinator's own agent on the same live groups of v1 at the same time, built the first time, with all parts off that
+write control groups, beside an API server of its own.
 """
 
 from __future__ import annotations
@@ -30,12 +32,16 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from e2e.support import koord_manager, upstream_koordlet, waiting
 from koordlet.collectors.host import HostRoot
 from koordlet.collectors.pod_pressure import POD_PRESSURE_TICKS
 from koordlet.collectors.snapshot import HostCollector
 from tests.fakes import agent_process, cluster
 from tests.host_trees import live_cgroups, plain_files
 from tests.host_trees.clock import Clock
+from tools.localcluster import standalone_control_plane
+from tools.localcluster.apiserver_requests import NODE_METRICS, NODES, exists
+from tools.peers import programs
 
 CONTAINERS = 2
 NODE = "bench"
@@ -206,6 +212,7 @@ def bare_reading(host_root: Path) -> Reading:
 class Cost(NamedTuple):
     """Resources used by an agent."""
 
+    agent: str
     pods: int
     reading: Reading
     cpu_micros: float
@@ -216,16 +223,65 @@ class Cost(NamedTuple):
     last: agent_process.Usage
 
 
+class Meter:
+    """Counters of an agent from now on."""
+
+    def __init__(self, agent: str, pid: int) -> None:
+        self._agent, self._pid = agent, pid
+        self._first, self._begin = agent_process.usage(pid), time.monotonic()
+        self._readings = [cpu_seconds(pid)]
+
+    def read(self) -> None:
+        """Read the CPU time, once a second."""
+        self._readings.append(cpu_seconds(self._pid))
+
+    def cost(self, pods: int, reading: Reading) -> Cost:
+        """Return what it has used."""
+        last, elapsed = agent_process.usage(self._pid), time.monotonic() - self._begin
+        used_micros = (last.cpu_seconds - self._first.cpu_seconds) / elapsed * 1e6
+        return Cost(self._agent, pods, reading, used_micros, quiet(self._readings) * 1e6, self._first, last)
+
+
+@contextlib.contextmanager
+def koordlet(folder: Path, pods: int) -> Iterator[list[int]]:
+    """Run Koordinator's agent over the same groups; return its process ID."""
+    units = {"cpu": "64", "memory": "256Gi"}
+    address = {"type": "InternalIP", "address": "127.0.0.1"}
+    node = {"metadata": {"name": NODE}, "status": {"addresses": [address], "capacity": units, "allocatable": units}}
+    named = {"apiVersion": "slo.koordinator.sh/v1alpha1", "metadata": {"name": NODE}}
+    spec = {"metricCollectPolicy": {"reportIntervalSeconds": 30}}
+    with (
+        standalone_control_plane.running() as plane,
+        contextlib.closing(plane.connect()) as api,
+        upstream_koordlet.kubelet([pod(number) for number in range(pods)]) as port,
+    ):
+        koord_manager.install_crds(api)
+        for path in (NODE_METRICS, upstream_koordlet.NODE_SLOS):
+            waiting.until(f"{path} served", functools.partial(exists, api, path))
+        api.send("POST", NODES, node)
+        api.send("POST", NODE_METRICS, {**named, "kind": "NodeMetric", "spec": spec})
+        api.send("POST", upstream_koordlet.NODE_SLOS, {**named, "kind": "NodeSLO"})
+        process = upstream_koordlet.start(plane, NODE, folder / "koordlet", folder / "host/sys/fs/cgroup", port).process
+        yield [process.pid]
+        reported = len(api.send("GET", f"{NODE_METRICS}/{NODE}")["status"]["podsMetric"])
+        assert reported == pods, f"koordlet: {reported} of {pods} pods reported"
+        assert upstream_koordlet.STARTED in plane.log(upstream_koordlet.NAME).read_text()
+
+
 async def until_reported(server: cluster.Cluster) -> None:
     """Wait for a report: by then all modules that the agent imports are compiled."""
     while not server.get("nodemetrics", NODE)["status"]:
         await asyncio.sleep(0.5)
 
 
-async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
-    """Run an agent with so many pods and measure it."""
+async def measure(pods: int, arguments: argparse.Namespace) -> list[Cost]:
+    """Run an agent with so many pods, and koordlet where that is asked for, and measure them."""
     tree = live_tree if arguments.tree == "live" else file_tree
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, tree(Path(folder) / "host", pods):
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        tree(Path(folder) / "host", pods),
+        koordlet(Path(folder), pods) if arguments.koordlet else contextlib.nullcontext([]) as others,
+    ):
         reading = bare_reading(Path(folder) / "host")
         async with cluster.running() as server:
             objects(server, pods, predictor=arguments.predictor, mid=arguments.mid, suppress_percent=arguments.suppress)
@@ -242,18 +298,17 @@ async def measure(pods: int, arguments: argparse.Namespace) -> Cost:
                     await until_reported(server)
             async with start() as process:
                 await asyncio.sleep(arguments.warm_up)
-                first, begin = agent_process.usage(process.pid), time.monotonic()
-                readings = [cpu_seconds(process.pid)]
+                meters = [Meter("", process.pid), *(Meter("koordlet, ", pid) for pid in others)]
                 for _ in range(round(arguments.minutes * 60)):
                     await asyncio.sleep(1.0)
-                    readings.append(cpu_seconds(process.pid))
-                last, elapsed = agent_process.usage(process.pid), time.monotonic() - begin
+                    for meter in meters:
+                        meter.read()
+                costs = [meter.cost(pods, reading) for meter in meters]
             prediction = server.get("nodemetrics", NODE)["status"].get("prediction", {})
             assert arguments.predictor in {None, prediction.get("predictor")}, f"predicted by {prediction}"
             reported = len(server.get("nodemetrics", NODE)["status"].get("podsMetric", []))
             assert reported == pods, f"{reported} of {pods} pods reported"
-    used_micros = (last.cpu_seconds - first.cpu_seconds) / elapsed * 1e6
-    return Cost(pods, reading, used_micros, quiet(readings) * 1e6, first, last)
+    return costs
 
 
 def row(cost: Cost, fewer: Cost | None) -> str:
@@ -268,7 +323,16 @@ def row(cost: Cost, fewer: Cost | None) -> str:
     files, kibibytes, bare_micros = cost.reading
     reads = [f"{files:.0f}", f"{kibibytes:.0f}", f"{cost.quiet_cpu_micros:.0f}", f"{bare_micros:.0f}"]
     reads.append(f"{cost.quiet_cpu_micros / bare_micros:.1f}")
-    cells = f"{cost.pods} x {CONTAINERS}", f"{cost.cpu_micros / 1e4:.2f}", *mib, *growth, str(last.threads), *reads
+    if cost.agent:  # the bare reader reads what this project's agent reads
+        reads = ["", "", reads[2], "", ""]
+    cells = (
+        f"{cost.agent}{cost.pods} x {CONTAINERS}",
+        f"{cost.cpu_micros / 1e4:.2f}",
+        *mib,
+        *growth,
+        str(last.threads),
+        *reads,
+    )
     return " | ".join(("", *cells, "")).strip()
 
 
@@ -288,8 +352,9 @@ async def bench(arguments: argparse.Namespace) -> None:
         "| threads | files a tick | KiB a tick | a quiet second, us | bare reader | ratio |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for fewer, cost in itertools.pairwise((None, *costs)):
-        print(row(cost, fewer))
+    for of_agent in zip(*costs, strict=True):
+        for fewer, cost in itertools.pairwise((None, *of_agent)):
+            print(row(cost, fewer))
     print(f"\nThe machine, the load of this benchmark included, had {load:.1f} of {os.cpu_count()} CPUs at work.")
 
 
@@ -304,7 +369,12 @@ def main() -> None:
     parser.add_argument("--mid", type=int, default=0, metavar="N", help="so many of the pods are Mid pods with limits")
     parser.add_argument("--suppress", type=int, default=0, metavar="PERCENT", help="threshold of their suppression")
     parser.add_argument("--python", nargs="*", default=[], metavar="FLAG", help="flags of the agent's interpreter")
+    parser.add_argument(
+        "--koordlet", action="store_true", help="Koordinator's agent beside it: needs --tree live on cgroup v1"
+    )
     arguments = parser.parse_args()
+    if arguments.koordlet:
+        programs.program(upstream_koordlet.NAME)
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # groups are removed at the end
     if arguments.tree == "live" and (reason := live_cgroups.why_not()):
         raise SystemExit(f"bench_agent --tree live {reason}")

@@ -20,6 +20,7 @@ import sys
 
 from benchmarks import scheduling_rounds
 from benchmarks.scheduling_rounds import Result
+from e2e.support import koord_manager
 from tools.localcluster import content_cache, progress, standalone_control_plane
 
 NO_EXTENDER, C_EXTENDER = "no extender", "extender in C that does no work"
@@ -38,6 +39,8 @@ def measure(nodes: int, arguments: argparse.Namespace) -> list[str]:
         "scheduler plugin": functools.partial(scheduling_rounds.suite, source=arguments.source),
         "naive (http.server, json, a loop)": scheduling_rounds.naive,
     }
+    if arguments.koordinator:
+        variants["koord-scheduler, LoadAware alone"] = scheduling_rounds.koordinator
     if arguments.only:
         variants = {
             label: variant
@@ -47,6 +50,14 @@ def measure(nodes: int, arguments: argparse.Namespace) -> list[str]:
     rows = []
     with standalone_control_plane.running() as plane:
         fleet = scheduling_rounds.prepare(plane, nodes)
+        if arguments.koordinator:
+            api = plane.connect()
+            koord_manager.install_crds(api, but="nodemetrics.slo.koordinator.sh")
+            rbac = {"apiGroup": "rbac.authorization.k8s.io"}
+            role = {**rbac, "kind": "ClusterRole", "name": "cluster-admin"}
+            user = {**rbac, "kind": "User", "name": "system:kube-scheduler"}
+            binding = {"metadata": {"name": "koord-scheduler"}, "roleRef": role, "subjects": [user]}
+            api.send("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
         bound = scheduling_rounds.Bound(plane)
         for percent in arguments.percent:
             results: dict[str, list[Result]] = {label: [] for label in variants}
@@ -94,6 +105,7 @@ def main() -> int:
     parser.add_argument("--percent", type=int, nargs="+", default=[0], help="percentageOfNodesToScore; 0: the default")
     parser.add_argument("--rounds", type=int, default=2, help="default %(default)s")
     parser.add_argument("--only", nargs="+", help="labels that contain one of these words; default: all")
+    parser.add_argument("--koordinator", action="store_true", help="koord-scheduler too, built the first time")
     parser.add_argument("--pods", type=int, default=1000, help="of each round (default %(default)s)")
     parser.add_argument(
         "--source", type=pathlib.Path, default=content_cache.REPOSITORY, help="checkout whose extender is measured"

@@ -19,6 +19,7 @@ from tools.localcluster import apiserver_requests, content_cache, go_binaries, p
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane, Running
+from tools.peers import programs
 
 NAMESPACE = "benchmark"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -30,14 +31,9 @@ WEIGHTS = {
     "NodeResourcesBalancedAllocation": 10, "ImageLocality": 10,
 }  # fmt: skip
 """Weights of the chart: ten times the default, because kube-scheduler multiplies an extender's score by ten."""
-PLUGINS = {
-    "pluginConfig": [
-        {
-            "name": "LoadAwareScheduling",
-            "args": {"usageThresholds": {"cpu": 65, "memory": 95}, "nodeMetricExpirationSeconds": 86400},
-        }
-    ]
-}
+LOAD_AWARE, ARGUMENTS = "LoadAwareScheduling", {
+    "usageThresholds": {"cpu": 65, "memory": 95}, "nodeMetricExpirationSeconds": 86400
+}  # fmt: skip
 """Arguments of the chart; reports are made once, so they must not expire."""
 
 SKIPPED = "Skipping extender as it returned error"
@@ -84,12 +80,15 @@ class Extender(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """Socket of the process that the plugin KoordSuite asks."""
+    """Build of kube-scheduler with a plugin, and the process that the plugin asks, if any."""
 
-    socket: pathlib.Path
-    process: Running
+    program: pathlib.Path
+    plugin: str
+    arguments: dict[str, Any]
+    process: Running | None = None
+    ready_path: str = "/readyz"
 
-    def running(self) -> Running:
+    def running(self) -> Running | None:
         """Return the process."""
         return self.process
 
@@ -142,7 +141,16 @@ def inside(plane: ControlPlane, _fleet: node_fleet.Fleet) -> Iterator[Inside]:
     """Run `python -m scheduler_plugin` for the plugin inside kube-scheduler, and wait until it knows the nodes."""
     socket = plane.places.state / "plugin.sock"
     with _scheduler_plugin(plane, "--plugin-socket", socket, page="/startupz") as process:
-        yield Inside(socket, process)
+        arguments = {"socket": str(socket), "deadlineMilliseconds": 5000}
+        yield Inside(go_binaries.scheduler_with_plugin(), "KoordSuite", arguments, process)
+
+
+@contextlib.contextmanager
+def koordinator(_plane: ControlPlane, _fleet: node_fleet.Fleet) -> Iterator[Inside]:
+    """Run koord-scheduler with LoadAwareScheduling as the only plugin that kube-scheduler lacks."""
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": f"{LOAD_AWARE}Args"}
+    program = programs.program("koord-scheduler")
+    yield Inside(program, LOAD_AWARE, kind | ARGUMENTS, ready_path="/healthz")
 
 
 @contextlib.contextmanager
@@ -151,7 +159,7 @@ def _scheduler_plugin(
 ) -> Iterator[Running]:
     """Run `python -m scheduler_plugin` of the checkout `source` with more flags until the page answers."""
     config, http_port = plane.places.state / "scheduler-plugin.yaml", ports.free_port()
-    config.write_text(yaml.safe_dump(PLUGINS))
+    config.write_text(yaml.safe_dump({"pluginConfig": [{"name": LOAD_AWARE, "args": ARGUMENTS}]}))
     process = plane.start_python(
         "scheduler-plugin", "-m", "scheduler_plugin", "run", "--config", config, "--kubeconfig", plane.kubeconfig,
         *flags, "--http-address", "127.0.0.1", "--http-port", http_port,
@@ -180,10 +188,8 @@ def configuration(extender: Extender | Inside | None, percent: int, *, own_score
     if isinstance(extender, Inside):
         profile = {
             "schedulerName": SCHEDULER_NAME,
-            "plugins": {"multiPoint": {"enabled": [{"name": "KoordSuite", "weight": 1}]}},
-            "pluginConfig": [
-                {"name": "KoordSuite", "args": {"socket": str(extender.socket), "deadlineMilliseconds": 5000}}
-            ],
+            "plugins": {"multiPoint": {"enabled": [{"name": extender.plugin, "weight": 1}]}},
+            "pluginConfig": [{"name": extender.plugin, "args": extender.arguments}],
         }
         return {"profiles": [profile], "percentageOfNodesToScore": percent}
     enabled = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
@@ -249,9 +255,10 @@ def play(
     create_pods(plane, names)
     try:
         with variant(plane, fleet) as extender:
-            program = go_binaries.scheduler_with_plugin() if isinstance(extender, Inside) else None
-            scheduler = plane.start_scheduler(configuration(extender, percent), program)
-            processes = [scheduler, *([extender.running()] if extender else [])]
+            build = (extender.program, extender.ready_path) if isinstance(extender, Inside) else ()
+            scheduler = plane.start_scheduler(configuration(extender, percent), *build)
+            asked = extender.running() if extender else None
+            processes = [scheduler, *([asked] if asked else [])]
             before = [0.0, *(each.cpu_seconds() for each in processes[1:])]
             until(f"{len(names)} pods bound", lambda: sum(name in bound.nodes for name in names) == len(names))
             cpu = [each.cpu_seconds() - past for each, past in zip(processes, before, strict=True)]

@@ -122,7 +122,9 @@ class ControlPlane(NamedTuple):
         """End a program."""
         processes.stop(name, self.places.processes)
 
-    def start_scheduler(self, configuration: dict[str, object], other: pathlib.Path | None = None) -> Running:
+    def start_scheduler(
+        self, configuration: dict[str, object], other: pathlib.Path | None = None, ready_path: str = "/readyz"
+    ) -> Running:
         """Start kube-scheduler, or another build, with a KubeSchedulerConfiguration and wait until it is ready."""
         file = self.places.state / "kube-scheduler.yaml"
         file.write_text(
@@ -146,7 +148,15 @@ class ControlPlane(NamedTuple):
         )
         if other is not None:
             program = dataclasses.replace(program, argv=[str(other), *program.argv[1:]])
-        control_plane.start_one(program, self.places)
+        processes.start(program, self.places.processes)
+        url = f"https://127.0.0.1:{self.places.addresses.scheduler_port}{ready_path}"
+        health.wait(
+            f"{program.name} ready",
+            lambda: health.responds(url),
+            control_plane.READY_TIMEOUT_SECONDS,
+            program.name,
+            self.places.processes,
+        )
         return self.process("kube-scheduler")
 
     def start_controllers(self, *names: str) -> None:
