@@ -76,6 +76,7 @@ ROWS: Final = (
     Row("simulate --pods pods.json --nodes nodes.json", 0),
     Row("simulate --live", 0, 0, 3, "pods"),
     Row("gain", 0, 0, 3),
+    Row("estimate --now", 1, 1, 3),  # without metrics-server nothing is known to be on offer
     Row("backtest merge short.json", 1),  # of less than the seven days that a recommendation needs
     Row("bundle -f BUNDLE", 0, 0, 3),
     Row("convert good.yaml", 0),
@@ -106,6 +107,7 @@ WRONG: Final = (
     "simulate",
     "simulate --live --kubeconfig absent --config absent.yaml",
     "gain --since long",
+    "estimate --cpu-price many",
     "console --port many",
     "backtest",
     "backtest --prometheus http://127.0.0.1:9 --cache good.json/folder",

@@ -48,8 +48,8 @@ NO_CLUSTER_IS_FINE = ("version",)
 """Its answer has the version of the program alone then, and a note."""
 TABLES = ("status", "check", "top", "explain", "config", "gain", "my", "version")
 """First words of commands with tables that are as wide as the terminal."""
-ROW_OF_A_TABLE = re.compile(r"^(?!  do ).*\S  +\S")
-"""A sentence and a command to type are as long as they are; a row has two spaces inside."""
+ROW_OF_A_TABLE = re.compile(r"^(?!  do |OF CPU: ).*\S  +\S")
+"""A sentence, a command to type and a legend are as long as they are; a row has two spaces inside."""
 PROGRESS = re.compile(r"\r\x1b\[K(?:reading \S+ \d+)?")
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
