@@ -93,7 +93,8 @@ def test_the_exit_code_and_the_right_that_is_named(row: Row, call: Call) -> None
     admin, viewer, stranger = (call(each, row) for each in ("admin", "viewer", "stranger"))
     assert (admin.code, viewer.code, stranger.code) == (row.code, row.viewer, row.stranger), (admin, viewer, stranger)
     assert not forbidden(admin)
-    assert not forbidden(viewer) or row.viewer == 3
+    # `estimate` is for before an installation: the role of the chart has no right to read metrics-server
+    assert not forbidden(viewer) or row.viewer == 3 or row.line.startswith("estimate")
     if row.stranger == 3:
         assert stranger.out == ""
         assert row.lacks in forbidden(stranger), stranger.err
