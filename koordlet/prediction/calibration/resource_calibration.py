@@ -136,11 +136,9 @@ class ResourceCalibration:
         if missing <= 0:
             return
         self.ring.ensure_rows(count)
-        self.now, self.begin, self.most = (
-            np.concatenate([column, np.zeros(missing)]) for column in (self.now, self.begin, self.most)
-        )
-        self.here, self.mask = (np.concatenate([column, np.zeros(missing, bool)]) for column in (self.here, self.mask))
-        self.rises = np.concatenate([self.rises, np.zeros((missing, RISE_DAYS), np.float16)])
+        for name in ("rises", *_COLUMNS):
+            column = getattr(self, name)
+            setattr(self, name, np.concatenate([column, np.zeros((missing, *column.shape[1:]), column.dtype)]))
 
     def tick(
         self,

@@ -119,9 +119,8 @@ def name_of(known: Prior) -> str:
 
 def _node_scores(time: int, wire: bytes) -> NodeScores:
     stated = msgspec.json.decode(wire, type=StatedScores, strict=False)
-    return NodeScores(time, _bounded(stated.cpu), _bounded(stated.memory))
-
-
-def _bounded(scores: Scores) -> Scores:
-    cells = [(cell, weight) for cell, weight in scores.cells[:_MOST_CELLS] if cell < _MOST_CELLS]
-    return Scores(scores.labels, cells)
+    cpu, memory = (
+        Scores(scores.labels, [cell for cell in scores.cells[:_MOST_CELLS] if cell[0] < _MOST_CELLS])
+        for scores in (stated.cpu, stated.memory)
+    )
+    return NodeScores(time, cpu, memory)

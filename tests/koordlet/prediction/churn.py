@@ -7,20 +7,21 @@ noon, grow for 10 minutes, and burn 0.8 core in their first 2 minutes. A step is
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import math
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
-from api_types.node_metric.workloads import WorkloadHistory, WorkloadMemory
+from api_types.node_metric.workloads import WorkloadHistory
 from koordlet.metric_cache import series
 from koordlet.prediction import allocation
 from koordlet.prediction.allocation import Owner, WholeAmounts
 from koordlet.prediction.calibration.history import Prior
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.prediction.server import Prediction, PredictionServer
-from koordlet.samples import RESOURCES, Resource, Snapshot, UsageSample
+from koordlet.samples import RESOURCES, Snapshot, UsageSample
+from manager.node_metric.workload_history import history
 from tests.koordlet.prediction.pods import Pod
 
 GIB = 1 << 30
@@ -29,7 +30,6 @@ CAPACITY = WholeAmounts(32_000, 128 * GIB)
 ALLOCATABLE = WholeAmounts(31_500, 124 * GIB)
 DEPLOYMENTS, REPLICAS = 8, 3
 BEGIN = 1.7e9 - 1.7e9 % DAY
-HALF_LIFE_HOURS = {Resource.CPU: 12.0, Resource.MEMORY: 24.0}
 NAMES = ("n-sigma-v2", "calibrated")
 
 
@@ -65,49 +65,19 @@ class Running:
 
 @dataclass
 class Manager:
-    """Merges hourly statements, as the manager does, and hands out entries by the UID of cold pods."""
+    """Merges hourly statements by the code of the manager, and hands out entries by the UID of cold pods."""
 
     learned: dict = field(default_factory=dict)
 
     def merge(self, now, stated):
         for added in stated:
-            entry = self.learned.setdefault(
-                (added.uid, added.ordinal),
-                {"hours": 0.0, **{r: {"w": 0.0, "mean": 0.0, "m2": 0.0, "start": 0.0, "rise": 0.0} for r in RESOURCES}},
-            )
-            entry["hours"], passed = entry["hours"] + added.pod_hours, (now - entry.get("now", now)) / 3600
-            entry["now"] = now
-            for resource, new in ((Resource.CPU, added.cpu), (Resource.MEMORY, added.memory)):
-                old = entry[resource]
-                factor = 2.0 ** (-passed / HALF_LIFE_HOURS[resource])
-                old["w"], old["m2"] = old["w"] * factor, old["m2"] * factor
-                weight, delta = old["w"] + added.pod_hours, new.mean - old["mean"]
-                old["m2"] += new.m2 + delta**2 * old["w"] * added.pod_hours / weight
-                old["mean"] += delta * added.pod_hours / weight
-                old["w"], old["request"] = weight, new.request
-                old["start"] = max(old["start"], new.start_peak)
-                old["rise"] = max(old["rise"], getattr(new, "rise", 0.0))
+            workload = added.uid, added.ordinal
+            statement = msgspec.convert(added.to_wire(), history.Statement)
+            self.learned[workload] = history.merge(self.learned.get(workload), statement, int(now))
 
     def entries(self, pods):
-        found = {}
-        for pod in pods:
-            entry = self.learned.get((pod.owner.uid, pod.owner.ordinal))
-            if entry:
-                cpu, memory = (
-                    WorkloadMemory(
-                        mean=entry[r]["mean"],
-                        stdev=math.sqrt(entry[r]["m2"] / entry[r]["w"]),
-                        start_peak=entry[r]["start"],
-                        request=entry[r]["request"],
-                        rise=entry[r]["rise"],
-                    )
-                    for r in RESOURCES
-                )
-                updated = dt.datetime.fromtimestamp(entry["now"], dt.UTC)
-                found[pod.uid] = WorkloadHistory(
-                    pod="", update_time=updated, pod_hours=entry["hours"], cpu=cpu, memory=memory
-                )
-        return found
+        known = {pod.uid: self.learned.get((pod.owner.uid, pod.owner.ordinal)) for pod in pods}
+        return {uid: WorkloadHistory.model_validate(entry.to_wire("")) for uid, entry in known.items() if entry}
 
 
 @dataclass
