@@ -83,45 +83,6 @@ def test_a_deep_document_that_is_cut_off_is_an_error_of_decoding():
         decoding.decode("pods", deep(9_000)[:-40_000], Deep)
 
 
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='"\\[]{}a\n', max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(alphabet='"\\[]{}b', max_size=3), inner, max_size=3)
-    ),
-    max_leaves=20,
-)
-
-
-@given(value=_JSON)
-def test_what_is_not_deep_stays_as_it_is(value):
-    assert decoding._without_deep_values(msgspec.json.encode(value)) == msgspec.json.encode(value)
-
-
-@given(value=_JSON, above=st.integers(95, 105))
-def test_values_below_the_last_level_are_null(value, above):
-    def levels(of):
-        inner = of.values() if isinstance(of, dict) else of if isinstance(of, list) else ()
-        return 1 + max(map(levels, inner), default=0) if isinstance(of, dict | list) else 0
-
-    def cut(of, left):
-        if not isinstance(of, dict | list):
-            return of
-        if not left:
-            return None
-        return (
-            {key: cut(each, left - 1) for key, each in of.items()}
-            if isinstance(of, dict)
-            else [cut(each, left - 1) for each in of]
-        )
-
-    whole = value
-    for _ in range(above):
-        whole = [whole]
-    found = msgspec.json.decode(decoding._without_deep_values(msgspec.json.encode(whole)))
-    assert found == cut(whole, 100)
-    assert levels(found) <= 100
-
-
 _DEEP_FIELDS = b'{"f:a":' * 2_000 + b"{}" + b"}" * 2_000
 
 

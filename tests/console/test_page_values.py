@@ -11,16 +11,11 @@ import pytest
 from api_types import names
 from api_types.kubernetes import pods
 from api_types.node_metric.evaluation_report import Packed
-from api_types.node_metric.mid_report import WireResources
 from console.cluster.details import (
-    DetailedReport,
     Listed,
-    NodeDetail,
-    NodeWindows,
-    UsageOfWindow,
 )
 from console.history.memory import History
-from console.pages import fleet, health, mid, node, prediction, shown
+from console.pages import fleet, health, mid, prediction, shown
 from console.pages.prediction import PredictorScore
 from console.view import Currency, FleetView
 from console.web import app
@@ -28,7 +23,7 @@ from fleet import wire
 from fleet.finding_kinds import KINDS
 from fleet.findings import MANAGER, SCHEDULER, Finding, FleetSnapshot, Installation, Unread
 from fleet.node_state import Amounts, NodeState
-from fleet.pod_state import NamespaceState, PodState
+from fleet.pod_state import NamespaceState
 from tests.console import browsers, fleets
 
 pytestmark = pytest.mark.slow
@@ -99,44 +94,9 @@ def test_the_most_violations_come_first_and_a_node_without_an_evaluation_is_left
     assert [each.name for each in seen.by_violations] == ["many", "few", "blank", "empty", "none"]
 
 
-def test_the_page_fleet_of_one_node():
-    values = fleet.context(fleets.seen([NODE]), "", "used", "1", "suite")
-    assert values["headline"] == "1 node uses 4.00 of 10.0 cores and has 5.00 of Mid"
-    assert [index for index, count in enumerate(values["bins"]) if count] == [8]
-    (row,) = values["rows"]
-    assert [row[key] for key in ("used", "requests", "peak", "mid", "mid_requests", "memory")] == [
-        "40 %", "80 %", "30 %", "5.00", "2.50", "25 %",
-    ]  # fmt: skip
-    cpu, memory = values["resources"]
-    assert [(lane.name, lane.amount, lane.share) for lane in cpu["lanes"]] == [
-        ("Prod requests", "8.00", "80 %"), ("used", "4.00", "40 %"), ("predicted peak of Prod", "3.00", "30 %"),
-        ("Mid", "5.00", "50 %"), ("Mid requested", "2.50", "25 %"),
-    ]  # fmt: skip
-    assert cpu["lanes"][1].parts == [("prod", 0, 20), ("mid", 20, 10), ("other", 30, 10)]
-    assert (cpu["whole"], cpu["unit"], memory["name"], memory["unit"]) == ("10.0", "cores", "Memory", "GiB")
-
-
 def namespace(name, held, **changes):
     amounts = Amounts(held, GIB)
     return NamespaceState(name, 1_234, 0, *[amounts] * 6, **changes)
-
-
-def test_the_page_mid_of_two_nodes():
-    seen = fleets.seen([*nodes(2), dataclasses.replace(NODE, reason="NoPrediction")])
-    sums = Listed((namespace("small", 750), namespace("large", 3_000)))
-    values = mid.context(seen, History(), Listed(()), sums, NOW)
-    assert values["headline"] == "15.0 cores and 24.0 GiB of Mid on 3 nodes"
-    assert values["totals"] == [
-        ("CPU", "cores", "15.0", "7.5", "50 %", "3.0", (("mid-request", 0, 50),), (("mid", 0, 20),)),
-        ("Memory", "GiB", "24.0", "12.0", "50 %", "6.0", (("mid-request", 0, 50),), (("mid", 0, 25),)),
-    ]
-    assert [(sign[2], count) for sign, count in values["states"]] == [("Calculated", 2), ("NoPrediction", 1)]
-    large, small = values["namespaces"]
-    assert (large["name"], large["mid_held"], large["pods"], large["part"]) == (
-        "large", "3.00", "1,234", ("mid-request", 0, 40),
-    )  # fmt: skip
-    assert (small["mid_held"], small["part"]) == ("750m", ("mid-request", 0, 10))
-    assert (values["more_namespaces"], values["namespaces_unread"], values["events_unread"]) == (0, False, False)
 
 
 def test_the_page_mid_shows_50_namespaces_and_50_events_of_what_was_taken():
@@ -203,41 +163,6 @@ def test_with_less_than_a_day_of_forecasts_the_answer_is_to_wait():
     assert "at most 24 forecasts" in prediction.recommendation([fewer, *few], Counter(max=2))
     many = [few[0]._replace(forecasts=48.0)]
     assert prediction.recommendation(many, Counter(max=2)).startswith("Keep max")
-
-
-def test_the_page_of_a_node():
-    detail = NodeDetail(
-        report=DetailedReport(
-            node_metric=NodeWindows(aggregated_node_usages=[
-                UsageOfWindow("5m", {"avg": WireResources({"cpu": "2"}), "p99": WireResources({"cpu": "2500m"})}),
-            ]),
-            prediction=wire.PredictorReport(prod=wire.ProdPeakTerms(
-                peak={"cpu": "3", "memory": "8Gi"}, system_peak={"cpu": "500m", "memory": "1Gi"},
-            )),
-        ),
-        pods=(
-            PodState("shop", "idle", "a", "prod", "Running", Amounts(1_000, GIB), Amounts(0, 0)),
-            PodState("shop", "busy", "a", "mid", "Running", Amounts(1_000, GIB), Amounts(900, GIB // 2)),
-            PodState("shop", "new", "a", "prod", "Running", Amounts(1_000, GIB)),
-        ),
-    )  # fmt: skip
-    values = node.context(NODE, detail, fleets.seen([NODE]), History(), "suite")
-    assert values["headline"] == "a has 5.00 cores and 8.0 GiB of Mid"
-    assert dict(values["facts"])["CPU used"] == "4.00 of 10.0 cores"
-    assert dict(values["facts"])["Mid requested"] == "2.50 cores, 4.0 GiB"
-    assert values["windows"] == [("5m", ["20 %", "–", "–", "–", "25 %"])]  # noqa: RUF001
-    assert values["peak_terms"] == [
-        ("system usage beyond what the node reserves", "0.50", "1.0"), ("reported peak", "3.00", "8.0"),
-    ]  # fmt: skip
-    assert [(pod["name"], pod["used"], pod["slack"]) for pod in values["pods"]] == [
-        ("busy", "900m", "100m"), ("idle", "0.00", "1.00"), ("new", "–", "–"),  # noqa: RUF001
-    ]  # fmt: skip
-    assert [(pod["memory_requests"], pod["memory_used"]) for pod in values["pods"]] == [
-        ("1.0", "0.5"), ("1.0", "0.0"), ("1.0", "–"),  # noqa: RUF001
-    ]  # fmt: skip
-    assert (values["pod_count"], values["pods_unread"]) == (3, False)
-    nothing = node.context(dataclasses.replace(NODE, mid=Amounts()), None, fleets.seen([NODE]), History(), "suite")
-    assert (nothing["headline"], nothing["pods_unread"], nothing["pods"]) == ("a has no Mid", True, [])
 
 
 @pytest.mark.parametrize(
