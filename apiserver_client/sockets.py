@@ -34,13 +34,10 @@ class Network(httpcore2.AsyncNetworkBackend):
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self._passed = tls
+        self.passed = tls
+        """Context that the pool passes for the server; that of a proxy is another one."""
         self.tls = tls
         """Context of new connections to the server."""
-
-    def is_of_server(self, passed: ssl.SSLContext) -> bool:
-        """Return whether a context that the pool passes is that of the server, and not of a proxy."""
-        return passed is self._passed
 
     async def connect_tcp(
         self,
@@ -153,7 +150,7 @@ class Stream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
     ) -> Stream:
         """Switch to TLS. Raises ConnectTimeout, ConnectError."""
         loop, plain = asyncio.get_running_loop(), self._connected()
-        of_server = self._network.is_of_server(ssl_context)
+        of_server = ssl_context is self._network.passed
         chosen = (self._network.tls if of_server else None) or ssl_context
         try:
             async with asyncio.timeout(timeout):

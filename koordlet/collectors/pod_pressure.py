@@ -72,10 +72,6 @@ class _Reading(NamedTuple):
     is_first: bool
     """Whether there is no reading before it: a new group may have a limit and no work yet."""
 
-    @property
-    def is_unlimited(self) -> bool:
-        return self.periods.periods == 0 and not self.is_first
-
 
 class PodPressure(Collector):
     """Throttling and pressure of every pod, from reading to reading."""
@@ -164,7 +160,7 @@ class PodPressure(Collector):
         reads_all = self._ticks // POD_PRESSURE_TICKS % UNLIMITED_TURNS == 0
         for group in groups:
             reading_before = before.get(group)
-            if reading_before is not None and reading_before.is_unlimited and not reads_all:
+            if not reads_all and reading_before and not (reading_before.is_first or reading_before.periods.periods):
                 now[group] = reading_before
                 continue
             read = self._read(_THROTTLING, uid, f"{mount}/{group}/{files.CPU_STAT}", files.cpu_periods)
