@@ -33,16 +33,6 @@ def test_the_peak_is_of_the_sum_in_later_steps(step, horizon, expected):
     assert peak(BOTH, step, horizon) == expected
 
 
-def test_the_peak_of_the_sum_is_not_the_sum_of_the_peaks():
-    assert peak(BOTH, 0, 5) == 7.0 < 4.0 + 6.0
-
-
-def test_a_pod_that_arrives_later_does_not_count():
-    pods = [SeriesStay(0, 0, 6), SeriesStay(1, 1, 6)]
-    assert peak(pods, 0, 5) == 4.0
-    assert peak(pods, 1, 5) == 7.0
-
-
 def test_a_pod_counts_until_it_leaves_and_its_successor_does_not():
     pods = [SeriesStay(0, 0, 6), SeriesStay(1, 0, 4), SeriesStay(1, 4, 6)]
     assert peak(pods, 0, 5, np.array([10.0, 10.0, 10.0])) == 6.0  # 4 + 2 at step 2; 1 + 0 at step 4
@@ -82,10 +72,3 @@ def test_equals_the_definition(machine):
         total = sum(min(cores[pod.series][later], limit) for pod in now_running if later < pod.end)
         expected = max(expected, total)
     assert peak(pods, step, horizon, np.full(len(pods), 5.0), np.array(cores, float)) == expected
-
-
-@given(machines(), st.integers(1, 5))
-def test_a_longer_horizon_has_no_lower_peak(machine, further):
-    cores, pods, step, horizon = machine
-    limits, cores = np.full(len(pods), 8.0), np.array(cores, float)
-    assert peak(pods, step, horizon, limits, cores) <= peak(pods, step, horizon + further, limits, cores)

@@ -51,17 +51,3 @@ def test_the_result_is_a_complete_document_for_iptables_restore():
     left = firewall.without_cluster_rules(SAVED).splitlines()
     assert [line for line in left if line.startswith("*")] == ["*filter", "*nat"]
     assert left.count("COMMIT") == 2
-
-
-def test_compares_rules_without_counters_and_accepting_chains():
-    assert firewall.significant("*filter\n:INPUT ACCEPT [1:60]\n[3:180] -A INPUT -j DROP\n:MINE - [0:0]\nCOMMIT\n") == [
-        "filter: :MINE -",
-    ]
-    assert firewall.significant("*filter\n:INPUT DROP [5:300]\n-A INPUT -i lo -j ACCEPT\nCOMMIT\n") == [
-        "filter: :INPUT DROP",
-        "filter: -A INPUT -i lo -j ACCEPT",
-    ]
-
-
-def test_tables_are_listed_even_when_empty():
-    assert firewall.tables(SAVED) == ["filter", "nat"]

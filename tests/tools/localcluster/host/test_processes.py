@@ -28,13 +28,6 @@ def test_a_started_program_is_found_and_marked(folder):
     assert [p.pid for p in processes.of_this_cluster(folder)] == [found.pid]
 
 
-def test_starting_what_runs_changes_nothing(folder):
-    processes.start(SLEEPER, folder)
-    pid = processes.find("sleeper", folder).pid
-    processes.start(SLEEPER, folder)
-    assert processes.find("sleeper", folder).pid == pid
-
-
 def test_a_stopped_program_is_gone_and_stopping_again_is_fine(folder):
     processes.start(SLEEPER, folder)
     pid = processes.find("sleeper", folder).pid
