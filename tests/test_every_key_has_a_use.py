@@ -14,6 +14,7 @@ import pytest
 
 from api_types.colocation import controller_config as slo
 from api_types.node_metric import mid_report, types
+from koordlet.prediction.allocation import Owner
 
 ROOT = Path(__file__).parents[1]
 NOT_MEASURED = {
@@ -48,10 +49,15 @@ def read_in(*folders: str, without: str = "") -> set[str]:
 
 
 def filled_in(folder: str) -> set[tuple[str, str]]:
-    """Return (model, field) of each keyword of a call."""
+    """Return (model, field) of each keyword of a call; `**` is an owner, or fields of a model that is filled itself."""
     calls = [node for node in sources(folder) if isinstance(node, ast.Call)]
     named = [(call, getattr(call.func, "attr", getattr(call.func, "id", ""))) for call in calls]
-    return {(name, keyword.arg) for call, name in named for keyword in call.keywords if keyword.arg}
+    return {
+        (name, field)
+        for call, name in named
+        for keyword in call.keywords
+        for field in ([keyword.arg] if keyword.arg else Owner._fields)
+    }
 
 
 def used_keys(model: type[pydantic.BaseModel]) -> set[str]:

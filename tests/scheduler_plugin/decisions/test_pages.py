@@ -3,8 +3,6 @@
 import pathlib
 import re
 
-import numpy as np
-
 from koordctl.configuration import simulate_command
 from koordctl.explain import pod_command
 from scheduler_plugin.decisions.recorder import NodeChoice
@@ -33,18 +31,3 @@ def test_every_named_flag_exists():
 def test_every_choice_of_the_table_exists():
     choices = DECISIONS.split("| `choice` | node of the pod | conclusion |")[1].split("\n\n")[0]
     assert set(re.findall(r"^\| `(\w+)`", choices, re.MULTILINE)) == {choice.value for choice in NodeChoice}
-
-
-def test_the_python_of_the_page_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    selected = "plugins: {score: {enabled: [{name: TargetLoadPacking}]}}"
-    (tmp_path / "tlp.yaml").write_text(selected)
-    (code,) = re.findall(r"```python\n(.*?)```", SIMULATION, re.DOTALL)
-    given = {
-        "series": [np.array([500.0, 900.0])] * 3,
-        "requests": [1000] * 3,
-        "arrivals": [0.0, 600.0, 1200.0],
-        "lifetimes": [3600.0] * 3,
-    }
-    exec(code, given)
-    assert len(given["result"].placements) == 3
