@@ -143,7 +143,8 @@ ROOT: Final = _Group(
     "koordctl",
     "Answers questions of the operator of a cluster. Only config apply, reset-prediction and uninstall change it.",
     *itertools.chain(*SECTIONS.values()),
-    epilog="Begin with: status, top nodes, explain node NODE. Flags of a command: COMMAND --help.",
+    epilog="Begin with: estimate, before an installation; status, top nodes, explain node NODE. Flags of a command: "
+    "COMMAND --help.",
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 ROOT.sections = SECTIONS

@@ -24,7 +24,7 @@ from tools.localcluster.content_cache import REPOSITORY
 TARGET = REPOSITORY / "docs" / "assets" / "console"
 THEMES = ("light", "dark")
 NODE = "worker-03"
-SAMPLES = (("top", "nodes"), ("explain", "node", NODE))
+SAMPLES = (("estimate",), ("top", "nodes"), ("explain", "node", NODE))
 PAGES = {
     "fleet": "/",
     "node": f"/nodes/{NODE}",

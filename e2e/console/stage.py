@@ -106,6 +106,7 @@ class Stage:
         )
         self._agents.silent.add(_SILENT)
         self._add_parts(len(self.names))
+        self._add_usage()
         for name in measured:
             for number in range(int(self.lone.mid_cores(name) * _MID_SHARE)):
                 requests = {MID[0]: "1000", MID[1]: str(GIB)}
@@ -125,6 +126,29 @@ class Stage:
             self.lone.api.send("POST", path, {"metadata": {"name": name, "labels": labels}, "spec": spec})
             zero = {"currentNumberScheduled": 0, "numberMisscheduled": 0} if kind == "daemonsets" else {}
             self.lone.api.send("PATCH", f"{path}/{name}/status", {"status": status | zero}, content=MERGE_PATCH)
+
+    def _add_usage(self) -> None:
+        """Serve what metrics-server would: the usage of each node, as it is when the fleet is built."""
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        spec = {
+            "group": "metrics.k8s.io",
+            "scope": "Cluster",
+            "names": {"plural": "nodes", "singular": "node", "kind": "NodeMetrics"},
+            "versions": [{"name": "v1beta1", "served": True, "storage": True, "schema": schema}],
+        }
+        approval = {"api-approved.kubernetes.io": "unapproved: of a simulated fleet"}
+        definition = {"metadata": {"name": "nodes.metrics.k8s.io", "annotations": approval}, "spec": spec}
+        self.lone.api.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        for name in self.names:
+            self.lone.until("its usage is served", functools.partial(self._post_usage, name), _WITHIN_SECONDS)
+
+    def _post_usage(self, node: str) -> bool:
+        with contextlib.suppress(RequestError, KeyError):
+            report = self.lone.api.send("GET", f"{NODE_METRICS}/{node}")["status"]
+            usage = report["nodeMetric"]["nodeUsage"]["resources"]
+            body = {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics", "metadata": {"name": node}}
+            return bool(self.lone.api.send("POST", "/apis/metrics.k8s.io/v1beta1/nodes", {**body, "usage": usage}))
+        return False
 
     def _metrics(self) -> int:
         with contextlib.suppress(RequestError):

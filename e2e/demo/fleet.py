@@ -16,10 +16,12 @@ from tools.localcluster.content_cache import REPOSITORY
 STEP: Final = Step(
     "A fleet that saves",
     "24 simulated nodes: kube-apiserver, manager and kube-scheduler are real, and the agent's code is fed with two "
-    "days of CPU traces of real virtual machines; the memory is made up. MID is what the Prod pods of a node requested "
-    "and are predicted not to need. The sum below is that of one node; a browser has the same.",
+    "days of CPU traces of real virtual machines; the memory is made up. The first command needs nothing installed. "
+    "MID is what the Prod pods of a node requested and are predicted not to need. The sum below is that of one node; a "
+    "browser has the same.",
     120,
     (
+        Line("koordctl estimate", shows=r"Mid on offer now +\d"),
         Line("koordctl top nodes", shows=r"worker-24 .*Calculated"),
         Line("koordctl explain node worker-03", shows=r"CPU cores +=? *reclaimable +(?!0\.00\b)\d"),
         Line("koordctl console", until=r"http://127\.0\.0\.1:\d+/\?token="),

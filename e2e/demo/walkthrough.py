@@ -23,6 +23,7 @@ HOT_PERCENT = 65
 TOO_HOT = "cpu usage exceed threshold"
 SUITE_REQUESTS = Amount(500, 1024 * MIB)
 """At least what the pods of the suite request on a node."""
+_EVICTION = {"mode": "evict", "reports": 2, "nodeIntervalSeconds": 10, "readmitSeconds": 30}
 FAKE = f"{fake_nodes.PREFIX}0"
 _LEFT = ("deployment/prod-web", "deployment/mid-worker", "pod/mid-too-large")
 
@@ -47,7 +48,7 @@ class Walkthrough:
     def chapters(self) -> list[Callable[[], None]]:
         """Return the chapters, in order."""
         steps = [functools.partial(self.console.perform, step) for step in STEPS]
-        return [self.prepare, *steps, self.avoid_hot_node]
+        return [self.prepare, *steps, self.take_back, self.avoid_hot_node]
 
     def prepare(self) -> None:
         """Measure how busy the node is, remove what an earlier run has left, and fill the folder."""
@@ -83,11 +84,43 @@ class Walkthrough:
             timeout_seconds=320,
         )
 
+    def take_back(self) -> None:
+        """Let Prod use its node on which a Mid pod runs, and show that the Mid pod leaves."""
+        self.cluster.run("create", "namespace", "demo")
+        path = "--output=jsonpath={.items[0].spec.nodeName}"
+        node = self.cluster.run("--namespace=default", "get", "pods", "--selector=app=mid-worker", path).strip()
+        config = json.dumps({**workspace.CONFIG, "midEviction": _EVICTION})
+        patch = json.dumps({"data": {"colocation-config": config}})
+        (self.folder / "eviction.yaml").write_text(patch, encoding="utf-8")
+        self._write("rise", "load", node=node, cores=self.objects.allocatable().cpu_millis / 1000)
+        self.console.perform(
+            Step(
+                "Prod rises, Mid leaves",
+                f"Eviction is off until it is switched on. Then a Prod pod on {node} begins to use all CPU: the Mid of "
+                "the node falls with the next report, and where running Mid pods request more than is left after two "
+                "reports, they are evicted one after another, and the node takes no new one until it was calm.",
+                240,
+                (
+                    Line(
+                        "kubectl --namespace koordinator-system patch configmap slo-controller-config "
+                        "--patch-file eviction.yaml"
+                    ),
+                    Line("kubectl apply --filename rise.yaml"),
+                    Line(
+                        "kubectl --namespace default get events --field-selector reason=MidPodEvicted",
+                        shows=f"evicted from {node}",
+                        repeats=True,
+                    ),
+                    Line(f"koordctl explain node {node}", shows="closed since"),
+                    Line("kubectl delete --filename rise.yaml"),
+                ),
+            )
+        )
+
     def avoid_hot_node(self) -> None:
         """Make the node hot and show that load decides where pods go."""
         self._allow_load(cpu_percent=None)
         fake_nodes.set_count(self.cluster, 1)
-        self.cluster.run("create", "namespace", "demo")
         missing = checks.noisy_cores(self.objects.allocatable(), self.objects.used())
         self._write("noisy", "load", cores=missing)
         here = {"preferred": self.node, "nodes": self.node}

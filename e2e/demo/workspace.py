@@ -46,7 +46,10 @@ _IMAGES = {
 
 def values(images: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of the chart for images of this checkout, which are on the nodes."""
-    found: dict[str, Any] = {"koordlet": {"stateHostPath": STATE_HOST_PATH}}
+    found: dict[str, Any] = {
+        "koordlet": {"stateHostPath": STATE_HOST_PATH},
+        "manager": {"eviction": {"namespaces": ["default"]}},
+    }
     for path, name in _IMAGES.items():
         below = found
         for key in path.split("."):

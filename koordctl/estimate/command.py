@@ -164,8 +164,10 @@ async def _nodes(reader: Reader, options: Namespace) -> tuple[ClusterNodes, Amou
             with contextlib.suppress(quantities.InvalidQuantity, KeyError):
                 amounts = pods.units(item.usage)
                 used[item.metadata.name] = Amounts(amounts[names.CPU], amounts[names.MEMORY])
+    except errors.UnknownResource:
+        missing.append("usage now: no nodes.metrics.k8s.io is served; want metrics-server")
     except errors.ApiServerError as error:
-        missing.append(f"usage now: {error}; want metrics-server")
+        missing.append(f"usage now: {error}")
     limits = scheduler_config.DEFAULT_LIMITS
     hot = [name for name in sorted(used.keys() & nodes) if NodeState(name, nodes[name], used[name]).above(limits)]
     allocatable = {name: _pair(amounts) for name, amounts in nodes.items()}

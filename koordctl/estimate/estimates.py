@@ -174,7 +174,7 @@ def summary(of: EstimateDocument) -> list[str]:
         )
     if of.hot_nodes is not None:
         named = f": {', '.join(of.hot_nodes[:10])}{', ...' if len(of.hot_nodes) > 10 else ''}" if of.hot_nodes else ""
-        lines.append(f"Hot now, above {_LIMITS}: {len(of.hot_nodes)} nodes{named}")
+        lines.append(f"Hot now, above {_LIMITS}: {len(of.hot_nodes)} of {total.nodes} nodes{named}")
     if of.worth_a_month is not None:
         given = (of.cpu_price, "core-hour"), (of.memory_price, "GiB-hour")
         prices = " and ".join(f"{price:g} a {unit}" for price, unit in given if price is not None)

@@ -69,7 +69,7 @@ SPLIT = {"of it: pods", "of it: outside of pods, not reserved"}
 
 def test_the_samples_of_the_readme_have_the_form_of_what_the_commands_print(fleet):
     shown = {line.replace("worker-03", "worker-1"): text for line, text in samples.samples(samples.README)}
-    assert list(shown) == ["koordctl top nodes", "koordctl explain node worker-1"]
+    assert list(shown) == ["koordctl estimate", "koordctl top nodes", "koordctl explain node worker-1"]
     for line, text in shown.items():
         assert form(text) ^ form(samples.output_of(fleet, line)) <= {FLOOR, *SPLIT}, line
 

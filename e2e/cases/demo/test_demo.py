@@ -23,6 +23,7 @@ COMMAND = (sys.executable, "-u", "-m", "e2e.demo")
 FACTS = (
     fleet.STEP.title,
     *(step.title for step in STEPS),
+    "Prod rises, Mid leaves",
     "Load decides: an overloaded node gets no more pods",
     "cpu usage exceed threshold",
     "demo/by-load is Pending on fake-0",

@@ -71,7 +71,7 @@ def test_the_screen_has_shares_what_it_is_worth_and_what_to_do_next(tmp_path, ca
     assert "Mid on offer now" in out
     assert "36.4 cores (38 %), 102.0 GiB (27 %)" in out
     assert "Usage now is no forecast" in out
-    assert "Hot now, above 65 % of cpu or 95 % of memory: 1 nodes: b" in out
+    assert "Hot now, above 65 % of cpu or 95 % of memory: 1 of 3 nodes: b" in out
     assert f"Worth {730 * 36.376 * 0.03:,.2f} in 730 hours at 0.03 a core-hour" in out
     assert "next: koordctl check --pre" in out
     assert all(len(line) < 160 for line in out.splitlines())
