@@ -155,9 +155,8 @@ def test_the_stages_of_a_pilot_follow_each_other_and_are_undone(run: Command) ->
         agent = json.loads(run("kubectl", "get", "daemonset", "koordlet", *HERE, "--output=json"))
         assert ("koord-suite.io/pilot" in agent["spec"]["template"]["spec"]["nodeSelector"]) is (stage != "all")
         parts = run("kubectl", "get", "deployments", *HERE, "--output=name")
-        assert ("koord-scheduler" in parts, "koord-admission" in parts, bool(run(*policies))) == (
-            (stage != "observe",) * 3
-        )
+        assert ("koord-scheduler" in parts, bool(run(*policies))) == ((stage != "observe",) * 2)
+        assert stage != "observe" or "koord-admission" not in parts  # from Kubernetes 1.36 on a policy does its work
 
 
 @pytest.mark.long
