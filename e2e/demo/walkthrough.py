@@ -89,16 +89,17 @@ class Walkthrough:
         self.cluster.run("create", "namespace", "demo")
         path = "--output=jsonpath={.items[0].spec.nodeName}"
         node = self.cluster.run("--namespace=default", "get", "pods", "--selector=app=mid-worker", path).strip()
-        config = json.dumps({**workspace.CONFIG, "midEviction": _EVICTION})
+        config = json.dumps({**workspace.CONFIG, "midUnallocatedPercent": 0, "midEviction": _EVICTION})
         patch = json.dumps({"data": {"colocation-config": config}})
         (self.folder / "eviction.yaml").write_text(patch, encoding="utf-8")
         self._write("rise", "load", node=node, cores=self.objects.allocatable().cpu_millis / 1000)
         self.console.perform(
             Step(
                 "Prod rises, Mid leaves",
-                f"Eviction is off until it is switched on. Then a Prod pod on {node} begins to use all CPU: the Mid of "
-                "the node falls with the next report, and where running Mid pods request more than is left after two "
-                "reports, they are evicted one after another, and the node takes no new one until it was calm.",
+                "Eviction is off until it is switched on; here only what Prod leaves is offered, nothing unallocated. "
+                f"Then a Prod pod on {node} begins to use all CPU: the Mid of the node falls with the next report, and "
+                "where running Mid pods request more than is left after two reports, they are evicted one after "
+                "another, and the node takes no new one until it was calm.",
                 240,
                 (
                     Line(
