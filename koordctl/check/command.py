@@ -127,5 +127,5 @@ async def _once(api: session.Session, options: Namespace, now: dt.datetime, slee
             raise command.NotRead("\n".join(command.notes(rights_missing)))
         results = list(installed.results(inputs, options.require, reading.dropped(inputs.served)))
         if options.pilot:
-            results += await pilot.results(Reader(api, now), options.pilot)
+            results += await pilot.results(Reader(api, now), options.pilot, inputs.snapshot.nodes or ())
     return [result for result in results if result.kind.category not in options.skip]

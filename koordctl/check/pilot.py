@@ -23,9 +23,9 @@ _CODE: Final = "PilotStage"
 _EVICTED: Final = "reserve more for Prod; delete these pods if they are older than the stage"
 
 
-async def results(reader: Reader, stage: str) -> list[CheckVerdict]:
+async def results(reader: Reader, stage: str, all_nodes: Sequence[NodeState]) -> list[CheckVerdict]:
     """Return one result for each criterion of a stage. Raises errors.ApiServerError."""
-    nodes = await reader.nodes(None if stage == "all" else _POOL) or ()
+    nodes = all_nodes if stage == "all" else await reader.nodes(_POOL) or ()
     if stage == "all":  # a virtual node has no agent
         nodes = tuple(node for node in nodes if node.has_report)
     if not nodes:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import sys
 from argparse import Namespace
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -62,6 +63,14 @@ PARAMETERS: Final = (
 ResultT = TypeVar("ResultT")
 
 
+class _ReadNodes(NamedTuple):
+    """The nodes, and by name their allocatable and their usage where metrics-server is served."""
+
+    cluster: ClusterNodes
+    allocatable: Mapping[str, Amounts]
+    used: Mapping[str, Amounts]
+
+
 class _NodeUsage(msgspec.Struct):
     metadata: pods.ObjectMeta = pods.ObjectMeta()
     usage: pods.QuantityMap = {}
@@ -94,9 +103,10 @@ def _answer(document: EstimateDocument, options: Namespace) -> Answer:
 
 def _estimate(options: Namespace) -> EstimateDocument:
     """Return the estimate of the best source that there is."""
-    why = "a forecast: --now was given"
+    why, read = "a forecast: --now was given", None
     if not options.now:
-        cluster, places = asyncio.run(_reading(options, _read_nodes))
+        read, places = asyncio.run(_reading(options, _read_nodes))
+        cluster = read.cluster
         if options.prometheus:
             return _forecast(options, cluster)
         why = "a forecast: no pod has a label of Prometheus; give --prometheus URL"
@@ -106,7 +116,7 @@ def _estimate(options: Namespace) -> EstimateDocument:
             except (CannotForward, CannotRead, NoSeries) as error:
                 text = str(error).removeprefix(f"{place}: ").splitlines()[0]
                 why = f"a forecast: {place}: {text}; or give --prometheus URL"
-    document = asyncio.run(_reading(options, _now))
+    document = asyncio.run(_reading(options, functools.partial(_now, cluster_nodes=read)))
     document.missing = [why, *document.missing]
     return document
 
@@ -130,9 +140,9 @@ async def _forwarded(options: Namespace, cluster: ClusterNodes, place: PodPort) 
         return document
 
 
-async def _read_nodes(reader: Reader, options: Namespace) -> tuple[ClusterNodes, list[PodPort]]:
+async def _read_nodes(reader: Reader, options: Namespace) -> tuple[_ReadNodes, list[PodPort]]:
     """Read the nodes, their usage, and where a Prometheus may be. Raises NotRead."""
-    cluster, *_ = await _nodes(reader, options)
+    read = await _nodes(reader, options)
     places = list[PodPort]()
     for labels in () if options.prometheus else _PROMETHEUS:
         with reader.attempt("pods"):
@@ -141,15 +151,12 @@ async def _read_nodes(reader: Reader, options: Namespace) -> tuple[ClusterNodes,
                 for pod in (await objects.list_all(reader.api, resources.PODS, label_selector=labels, decode=Pod)).items
                 if pod.status.phase == "Running"
             ]
-    return cluster, list(dict.fromkeys(places))
+    return read, list(dict.fromkeys(places))
 
 
-AmountsByNode = dict[str, Amounts]
-
-
-async def _nodes(reader: Reader, options: Namespace) -> tuple[ClusterNodes, AmountsByNode, AmountsByNode]:
+async def _nodes(reader: Reader, options: Namespace) -> _ReadNodes:
     """Read the nodes, their allocatable, and their usage where metrics-server is served. Raises NotRead."""
-    nodes, used = AmountsByNode(), AmountsByNode()
+    nodes, used = dict[str, Amounts](), dict[str, Amounts]()
     pools, missing = {}, list[str]()
     with reader.attempt("nodes"):
         for node in (await objects.list_all(reader.api, resources.NODES, decode=pods.Node)).items:
@@ -171,12 +178,13 @@ async def _nodes(reader: Reader, options: Namespace) -> tuple[ClusterNodes, Amou
     limits = scheduler_config.DEFAULT_LIMITS
     hot = [name for name in sorted(used.keys() & nodes) if NodeState(name, nodes[name], used[name]).above(limits)]
     allocatable = {name: _pair(amounts) for name, amounts in nodes.items()}
-    return ClusterNodes(reader.api.server, allocatable, pools, hot if used else None, missing), nodes, used
+    cluster = ClusterNodes(reader.api.server, allocatable, pools, hot if used else None, missing)
+    return _ReadNodes(cluster, nodes, used)
 
 
-async def _now(reader: Reader, options: Namespace) -> EstimateDocument:
-    """Compare requests of Prod pods with the usage of the nodes at this moment. Raises NotRead."""
-    cluster, nodes, used = await _nodes(reader, options)
+async def _now(reader: Reader, options: Namespace, cluster_nodes: _ReadNodes | None) -> EstimateDocument:
+    """Compare requests of Prod pods with the usage of nodes that are read here, if not before. Raises NotRead."""
+    cluster, nodes, used = cluster_nodes or await _nodes(reader, options)
     running = await reader.pods(None)
     if running is None:
         raise command.nothing_read(reader)
