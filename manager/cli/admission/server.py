@@ -159,8 +159,9 @@ async def _answer(fn: kopf.WebhookFn, request: web.Request) -> web.Response:
     """Answer a request: a review that is too large or too deep with a refusal, as an error would let the pod pass."""
     path = request.match_info["path"]
     webhook = path if path in (config_review.HANDLER, OPT_IN_HANDLER) else HANDLER
+    is_of_pod = webhook != config_review.HANDLER
     size = request.content_length or 0
-    if webhook != config_review.HANDLER and _LARGEST_BYTES < size <= _LARGEST_READ_BYTES:
+    if is_of_pod and _LARGEST_BYTES < size <= _LARGEST_READ_BYTES:
         head = await request.content.read(_HEAD_BYTES)
         async for _ in request.content.iter_any():
             pass
@@ -169,16 +170,14 @@ async def _answer(fn: kopf.WebhookFn, request: web.Request) -> web.Response:
     body = await request.read()
     try:
         review = json.loads(body)
-        if webhook == config_review.HANDLER and _is_of(review, "UPDATE"):
+        if not is_of_pod and _is_of(review, "UPDATE"):
             review["request"]["operation"] = "CREATE"
         if not _is_of(review, "CREATE"):
             return web.Response(status=400, text="want a review of the creation of a pod, or of a ConfigMap")
         return web.json_response(await fn(review, webhook=webhook))
     except (RecursionError, ValueError) as error:
         log.warning("cannot read a review: %s", error)
-        head = (
-            body[:_HEAD_BYTES] if webhook != config_review.HANDLER else b""
-        )  # an edit that cannot be read here passes
+        head = body[:_HEAD_BYTES] if is_of_pod else b""  # an edit that cannot be read here passes
         return _refused(head, 400, f"that cannot be read cannot get its limits: {error}")
 
 
