@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.server
-import threading
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from kubernetes.utils.quantity import parse_quantity
 
+from e2e.support import loopback_page
 from e2e.support.cluster_client import ClusterClient
 
 
-@contextlib.contextmanager
-def serving(cluster_client: ClusterClient) -> Iterator[int]:
+def serving(cluster_client: ClusterClient) -> AbstractContextManager[int]:
     """Serve the objects of the moment of each scrape on loopback; yield the port."""
-    lock = threading.Lock()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            with lock:
-                nodes, pods = cluster_client.list("Node"), cluster_client.list("Pod")
-            body = "\n".join([*_of_nodes(nodes), *_of_pods(pods), ""]).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def page() -> bytes:
+        nodes, pods = cluster_client.list("Node"), cluster_client.list("Pod")
+        return "\n".join([*_of_nodes(nodes), *_of_pods(pods), ""]).encode()
 
-        def log_message(self, *_: object) -> None:
-            """Write nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
+    return loopback_page.serving("text/plain; version=0.0.4", page)
 
 
 def _of_nodes(nodes: list[dict[str, Any]]) -> Iterator[str]:

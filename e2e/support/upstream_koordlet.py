@@ -5,14 +5,13 @@ What it writes stays in one folder: all parts that change control groups are off
 
 from __future__ import annotations
 
-import contextlib
-import http.server
 import json
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
+from e2e.support import loopback_page
 from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane, Running
 from tools.peers import programs
@@ -28,25 +27,10 @@ _OFF: Final = (
 )
 
 
-@contextlib.contextmanager
-def kubelet(pods: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+def kubelet(pods: Sequence[Mapping[str, Any]]) -> AbstractContextManager[int]:
     """Serve pods as the read-only port of a kubelet does; yield the port."""
     body = json.dumps({"kind": "PodList", "apiVersion": "v1", "items": pods}).encode()
-
-    class Answer(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Write no line for each request."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
+    return loopback_page.serving("application/json", lambda: body)
 
 
 def start(

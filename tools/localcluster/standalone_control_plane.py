@@ -148,15 +148,8 @@ class ControlPlane(NamedTuple):
         )
         if other is not None:
             program = dataclasses.replace(program, argv=[str(other), *program.argv[1:]])
-        processes.start(program, self.places.processes)
         url = f"https://127.0.0.1:{self.places.addresses.scheduler_port}{ready_path}"
-        health.wait(
-            f"{program.name} ready",
-            lambda: health.responds(url),
-            control_plane.READY_TIMEOUT_SECONDS,
-            program.name,
-            self.places.processes,
-        )
+        control_plane.start_one(program, self.places, lambda _: health.responds(url))
         return self.process("kube-scheduler")
 
     def start_controllers(self, *names: str) -> None:

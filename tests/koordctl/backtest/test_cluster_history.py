@@ -14,7 +14,6 @@ import pytest
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from e2e.thirdparty.prometheus import backfill
 from e2e.thirdparty.prometheus.backfill import Sample
-from e2e.thirdparty.prometheus.server import Prometheus
 from koordctl import __main__ as koordctl
 from koordctl.backtest import cluster_history, node_history, replay, results, workload_history
 from koordctl.backtest.cluster_history import METRICS, Name, Names, NoSeries, PodLabels
@@ -78,12 +77,7 @@ def generated():
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prometheus")
     backfill.write(folder, generated())
-    prometheus = Prometheus(folder)
-    (folder / "prometheus.json").write_text("{}")
-    prometheus._start(
-        f"--config.file={folder}/prometheus.json", f"--storage.tsdb.path={folder}/tsdb",
-        f"--web.listen-address=127.0.0.1:{prometheus.port}", "--storage.tsdb.retention.time=100y",
-    )  # fmt: skip
+    prometheus = conftest.serve(folder)
     yield prometheus
     prometheus.stop()
 
