@@ -319,10 +319,10 @@ def _installed(server: Server, *values: str) -> tuple[set[tuple[str, str, str]],
     words += [f"--kubeconfig={server.plane.kubeconfig}", f"--namespace={SUITE_NAMESPACE}"]
     done = subprocess.run([*words, *(f"--set={value}" for value in values)], capture_output=True, text=True, check=True)
     release = json.loads(done.stdout)
-    objects = (each for each in yaml.safe_load_all(release["manifest"]) if each)
-    found = {(each["apiVersion"], each["kind"], each["metadata"]["name"]) for each in objects}
-    named = {each for each in found if each[2] in ("koord-suite-mid-limits", "koord-admission")}
-    return named, release["info"]["notes"]
+    documents = (document for document in yaml.safe_load_all(release["manifest"]) if document)
+    rendered = {(document["apiVersion"], document["kind"], document["metadata"]["name"]) for document in documents}
+    rules = {key for key in rendered if key[2] in ("koord-suite-mid-limits", "koord-admission")}
+    return rules, release["info"]["notes"]
 
 
 def _kinds(found: set[tuple[str, str, str]]) -> set[str]:

@@ -81,9 +81,9 @@ def test_each_component_installs_from_the_page_and_replaces_exactly_its_own(
     release = (RELEASE, f"--namespace={namespace}")
     _run(plane, "helm", "install", *release, str(CHART), "--create-namespace", REGISTRY, "--values=-", stdin=suite)
     try:
-        own = name if namespace == SUITE else f"{PREFIX}{name}"
+        installed = name if namespace == SUITE else f"{PREFIX}{name}"
         others = [(part, upstream_chart.NAMESPACE) for part in PARTS if part != name]
-        assert _running(plane) == sorted([(own, namespace), *others])
+        assert _running(plane) == sorted([(installed, namespace), *others])
         status = _run(plane, "koordctl", "status", f"--namespace={namespace}", "--output=json")
         assert set(json.loads(status)["versions"]) - {"koord-admission"} == {name}
     finally:

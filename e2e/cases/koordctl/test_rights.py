@@ -105,10 +105,10 @@ def test_the_exit_code_and_the_right_that_is_named(row: Row, call: Call) -> None
 
 
 def test_a_tenant_sees_what_is_free_and_its_own_pods_and_no_other_namespace(call: Call) -> None:
-    own = call("tenant", Row("my -n shop", 0))
-    assert (own.code, own.err) == (0, "")
-    assert "at most 4 cores and 16.0 GiB on one node (n2)" in own.out
-    assert "mid-1  runs" in own.out
+    shop = call("tenant", Row("my -n shop", 0))
+    assert (shop.code, shop.err) == (0, "")
+    assert "at most 4 cores and 16.0 GiB on one node (n2)" in shop.out
+    assert "mid-1  runs" in shop.out
     other = call("tenant", Row("my -n kube-system", 0))
     assert "mid-1" not in other.out
     assert other.err.startswith("not read: namespaces, pods, events: ")

@@ -40,8 +40,8 @@ class Queues:
         text = re.sub("image: .*", f"image: {image}", text)
         blocks = re.findall("^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
         documents = [document for block in blocks for document in yaml.safe_load_all(block)]
-        self._jobs = {each["metadata"]["name"]: each for each in documents if each["kind"] == "Job"}
-        self.queues = yaml.safe_dump_all([each for each in documents if each["kind"] != "Job"])
+        self._jobs = {document["metadata"]["name"]: document for document in documents if document["kind"] == "Job"}
+        self.queues = yaml.safe_dump_all([document for document in documents if document["kind"] != "Job"])
 
     def submit(self, template: str, name: str, **labels: str) -> None:
         """Create a Job as the page has it, but with a program that runs until its pod has a file."""
@@ -71,14 +71,14 @@ class Queues:
     def condition(self, job: str, kind: str) -> tuple[str, str]:
         """Return status and message of a condition of a Job's Workload."""
         workloads = self.get("workloads.kueue.x-k8s.io")["items"]
-        (workload,) = (each for each in workloads if each["metadata"]["ownerReferences"][0]["name"] == job)
-        (found,) = (each for each in workload["status"]["conditions"] if each["type"] == kind)
-        return found["status"], found["message"]
+        (of_job,) = (workload for workload in workloads if workload["metadata"]["ownerReferences"][0]["name"] == job)
+        (chosen,) = (condition for condition in of_job["status"]["conditions"] if condition["type"] == kind)
+        return chosen["status"], chosen["message"]
 
     def usage(self, queue: str) -> dict[str, Decimal]:
         """Return what the admitted Jobs of a ClusterQueue hold, in units of each resource."""
         (flavor,) = self.get("clusterqueues.kueue.x-k8s.io", queue)["status"]["flavorsUsage"]
-        return {each["name"]: parse_quantity(each["total"]) for each in flavor["resources"]}
+        return {resource["name"]: parse_quantity(resource["total"]) for resource in flavor["resources"]}
 
     def end(self, *jobs: str) -> None:
         self.cluster.run("delete", JOBS, *jobs, "--namespace", self.namespace)
