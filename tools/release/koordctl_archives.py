@@ -1,0 +1,144 @@
+"""Make the archives of koordctl for a machine without pip, and the manifest by which krew installs them.
+
+    python -m tools.release.koordctl_archives WHEEL FOLDER [--url URL]
+
+An archive has the modules of koordctl and of its libraries, the compiled libraries once for each Python, and a program
+that picks those of the Python that runs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import os
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from tools.localcluster import content_cache, progress
+from tools.localcluster.host import commands
+from tools.release import koordctl_distribution
+from tools.release.version import CHART, REPOSITORY, app_version
+
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+PLATFORMS = {
+    ("linux", "amd64"): ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux2014_x86_64"),
+    ("linux", "arm64"): ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux2014_aarch64"),
+    ("darwin", "amd64"): ("macosx_10_15_x86_64",),
+    ("darwin", "arm64"): ("macosx_11_0_arm64",),
+}
+"""Platforms as krew has them, and tags of wheels that run there."""
+URL = "https://RELEASES.EXAMPLE"
+"""Placeholder of the address below which the archives are; a release gives its own."""
+MANIFEST = "koord.yaml"
+_START = Path(__file__).with_name("koordctl_start")
+
+
+def build(version: str, wheel: Path, folder: Path, url: str = URL) -> list[Path]:
+    """Make the archives of a wheel and their manifest; SOURCE_DATE_EPOCH is their time. Return the paths."""
+    libraries = _libraries()
+    archives = {}
+    for system, machine in PLATFORMS:
+        archive = folder / f"koordctl-{version}-{system}-{machine}.tar.gz"
+        _pack(archive, dict(_content(wheel, libraries / f"{system}-{machine}")))
+        archives[system, machine] = archive
+    manifest = folder / MANIFEST
+    manifest.write_text(yaml.safe_dump(_manifest(version, archives, url), sort_keys=False, width=120), encoding="utf-8")
+    return [*archives.values(), manifest]
+
+
+def _libraries() -> Path:
+    """Return a folder with the wheels that koordctl needs, for each platform and Python."""
+    lines = [line for extra in ("dependencies", "console") for line in koordctl_distribution.requirements()[extra]]
+    constraints = REPOSITORY / "constraints.txt"
+    key = content_cache.digest(repr((lines, PLATFORMS, PYTHONS)), constraints)
+
+    def download(target: Path) -> None:
+        for (system, machine), tags in PLATFORMS.items():
+            with progress.step(f"collecting wheels for koordctl on {system} {machine}"):
+                for python in PYTHONS:
+                    commands.download(
+                        [
+                            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+                            "--only-binary=:all:", f"--python-version={python}",
+                            *(f"--platform={tag}" for tag in tags), "--constraint", constraints,
+                            "--dest", target / f"{system}-{machine}" / f"python{python}", *lines,
+                        ]
+                    )  # fmt: skip
+
+    return content_cache.folder("koordctl-wheels", key, download)
+
+
+def _content(wheel: Path, libraries: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and the content of each file of an archive."""
+    yield "koordctl", _START.read_bytes()
+    yield "LICENSE", (REPOSITORY / "LICENSE").read_bytes()
+    yield from _unpacked(wheel, "modules")
+    for python in libraries.iterdir():
+        for library in python.glob("*.whl"):
+            yield from _unpacked(library, "modules" if library.stem.endswith("-any") else python.name)
+
+
+def _unpacked(wheel: Path, folder: str) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(wheel) as packed:
+        for name in packed.namelist():
+            if not name.endswith("/") and "tests" not in name.split("/"):  # as install-wheels of the images does
+                yield f"{folder}/{name}", packed.read(name)
+
+
+def _pack(archive: Path, content: dict[str, bytes]) -> None:
+    """Write a tar of regular files, for krew extracts no links."""
+    time = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+    with (
+        archive.open("wb") as file,
+        gzip.GzipFile("", "wb", compresslevel=9, fileobj=file, mtime=time) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        for name in sorted(content):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime, entry.mode = len(content[name]), time, 0o755 if name == "koordctl" else 0o644
+            tar.addfile(entry, io.BytesIO(content[name]))
+
+
+def _manifest(version: str, archives: dict[tuple[str, str], Path], url: str) -> dict[str, object]:
+    return {
+        "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
+        "kind": "Plugin",
+        "metadata": {"name": "koord"},
+        "spec": {
+            "version": f"v{version}",
+            "homepage": url,
+            "shortDescription": "Shows usage and Mid resources of nodes",
+            "description": "Answers questions about usage, requests and Mid resources of nodes and pods, and\n"
+            "estimates what Mid resources could give a cluster without koord-suite.\n",
+            "caveats": f"Needs python3 of one of the versions {', '.join(PYTHONS)}.\n",
+            "platforms": [
+                {
+                    "selector": {"matchLabels": {"os": system, "arch": machine}},
+                    "uri": f"{url}/{archive.name}",
+                    "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+                    "files": [{"from": "*", "to": "."}],
+                    "bin": "koordctl",
+                }
+                for (system, machine), archive in archives.items()
+            ],
+        },
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tools.release.koordctl_archives")
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--url", default=URL, help="address below which the archives are")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    release = app_version((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    for path in build(release, given.wheel, given.folder, given.url):
+        print(path)
