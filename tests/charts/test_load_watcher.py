@@ -98,6 +98,7 @@ def test_each_replica_has_a_volume_of_its_own():
     assert WATCHER not in rendered.of_kind("Deployment")
     spec = rendered.of_kind("StatefulSet")[WATCHER]["spec"]
     (claim,) = spec["volumeClaimTemplates"]
+    assert (claim["apiVersion"], claim["kind"]) == ("v1", "PersistentVolumeClaim")  # for Argo CD
     assert claim["spec"] == {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "fast",

@@ -49,7 +49,8 @@ def test_metrics_about_other_pods_keep_their_labels_and_nodes_are_named() -> Non
     for monitor in render(MONITORS).of_kind("PodMonitor").values():
         endpoint, *_of_kube_scheduler = monitor["spec"]["podMetricsEndpoints"]
         assert endpoint["honorLabels"] is True
-        assert endpoint["relabelings"] == [{"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}]
+        (rule,) = endpoint["relabelings"]
+        assert rule == {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node", "action": "replace"}
         assert "interval" not in endpoint
 
 

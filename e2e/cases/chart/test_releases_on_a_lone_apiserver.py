@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,13 +18,15 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.support import slo_config, waiting
+from api_types import names
+from e2e.support import koord_manager, slo_config, waiting
 from e2e.support.host_components import CRD_FILE
 from e2e.support.installation import CHART, CRD, RELEASE
 from e2e.support.names import CONFIG_MAP, MID_CPU, SUITE_NAMESPACE
 from tools.localcluster import standalone_control_plane
 from tools.localcluster.apiserver_requests import MERGE_PATCH, NODES, Connection
 from tools.localcluster.content_cache import REPOSITORY
+from tools.localcluster.host import ports
 from tools.localcluster.standalone_control_plane import ControlPlane
 
 VALUES = ("--set=global.imageRegistry=registry.example", "--set=admission.mode=none")
@@ -33,6 +36,25 @@ NODE, STATUS = "node-1", "koordinator.sh/mid-resource-status"
 HOOK = "helm.sh/hook"
 OFFERED = "6001"
 
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/koord-suite-mid-limits"
+CONFIG_MAPS = f"/api/v1/namespaces/{SUITE_NAMESPACE}/configmaps"
+EVERYTHING = (
+    "--set=admission.mode=webhook,networkPolicies.create=true,console.enabled=true,monitoring.dashboards.enabled=true",
+    "--set=loadWatcher.enabled=true,loadWatcher.database.volumeSize=1Gi,manager.eviction.namespaces={*}",
+    "--set=extenderService.enabled=true,extenderService.serverCertificateSecret=own",
+    "--set=extenderService.callersAuthoritySecret=callers",
+)
+"""Values of all parts whose definitions a lone API server has."""
+BOOKKEEPING = {
+    "/metadata/managedFields",
+    "/metadata/generation",
+    "/metadata/resourceVersion",
+    "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
+}
+"""Fields of a live object that no tool compares."""
+
+Difference = tuple[str, str, str]
+"""Kind and name of an object, and JSON pointer of a field."""
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -118,6 +140,101 @@ def test_argo_cd_applies_everything_keeps_a_config_of_its_own_and_the_uninstalle
     scale = json.loads(run("kubectl", "get", "deployment", "koord-manager", *HERE, "--output=json"))
     assert scale["spec"]["replicas"] == 0
     run("kubectl", "delete", "--ignore-not-found", "--filename=-", stdin=owned_elsewhere)
+
+
+def _documented() -> tuple[set[Difference], set[Difference]]:
+    """Return the differences of the page: `ignoreDifferences` of Argo CD, `driftDetection.ignore` of Flux."""
+    page = (REPOSITORY / "docs/how-to/gitops.md").read_text(encoding="utf-8")
+    specs = [yaml.safe_load(block)["spec"] for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
+    (argo,) = (spec["ignoreDifferences"] for spec in specs if "ignoreDifferences" in spec)
+    (flux,) = (spec["driftDetection"]["ignore"] for spec in specs if "driftDetection" in spec)
+    ignored = [(rule["target"], rule["paths"]) for rule in flux]
+    return (
+        {(rule["kind"], rule["name"], pointer) for rule in argo for pointer in rule["jsonPointers"]},
+        {(target["kind"], target["name"], pointer) for target, pointers in ignored for pointer in pointers},
+    )
+
+
+def _differences(run: Command, apply: tuple[str, ...], manifests: str) -> set[Difference]:
+    """Return what applying the manifests again would change: a dry run on the server beside the live objects."""
+    wanted, live = (
+        {(item["kind"], item["metadata"]["name"]): item for item in json.loads(answer)["items"]}
+        for answer in (
+            run(*apply, "--dry-run=server", "--output=json", stdin=manifests),
+            run("kubectl", "get", "--filename=-", "--output=json", stdin=manifests),
+        )
+    )
+    assert wanted.keys() == live.keys()
+    return {(*key, pointer) for key, item in wanted.items() for pointer in _pointers(live[key], item)}
+
+
+def _pointers(live: Any, wanted: Any, here: str = "") -> Iterator[str]:
+    if here in BOOKKEEPING:
+        return
+    if isinstance(live, dict) and isinstance(wanted, dict):
+        for key in live.keys() | wanted.keys():
+            escaped = key.replace("~", "~0").replace("/", "~1")
+            yield from _pointers(live.get(key), wanted.get(key), f"{here}/{escaped}")
+    elif isinstance(live, list) and isinstance(wanted, list) and len(live) == len(wanted):
+        for index, values in enumerate(zip(live, wanted, strict=True)):
+            yield from _pointers(*values, f"{here}/{index}")
+    elif live != wanted:
+        yield here
+
+
+def _let_the_programs_write(plane: ControlPlane, api: Connection, run: Command) -> None:
+    """Edit the document, and wait until manager and webhook have written all that they write to rendered objects."""
+    koord_manager.start_this(plane)
+    port, probes = ports.free_ports(2)
+    plane.start_python(
+        "admission", "-m", "manager", "serve-admission", f"--kubeconfig={plane.kubeconfig}", f"--port={port}",
+        f"--http-port={probes}", "--http-address=127.0.0.1", f"--certificate-dir={plane.places.state / 'certificate'}",
+    )  # fmt: skip
+    plane.wait_for_page(plane.process("admission"), probes, "/readyz")
+    _edit(run, slo_config.BASE)
+
+    def written() -> list[bool]:
+        configuration, last_good = (api.send("GET", f"{CONFIG_MAPS}/{name}") for name in (CONFIG_MAP, LAST_GOOD))
+        return [
+            all("caBundle" in hook["clientConfig"] for hook in api.send("GET", WEBHOOKS)["webhooks"]),
+            names.ANNOTATION_COLOCATION_CONFIG_STATUS in configuration["metadata"].get("annotations", {}),
+            json.loads(last_good.get("data", {}).get("colocation-config", "null")) == slo_config.BASE,
+        ]
+
+    waiting.until("everything is written", written, all, within_seconds=60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("apply", [("--server-side", "--force-conflicts"), ("--server-side=false",)])
+def test_argo_cd_sees_the_documented_differences_and_no_other(
+    plane: ControlPlane, api: Connection, run: Command, apply: tuple[str, ...]
+) -> None:
+    words = ("kubectl", "apply", *apply, "--filename=-")
+    run("kubectl", "create", "namespace", SUITE_NAMESPACE)
+    manifests = _as_argo_cd_renders(run, *EVERYTHING)
+    run(*words, stdin=manifests)
+    assert _differences(run, words, manifests) == set()
+    _let_the_programs_write(plane, api, run)
+    documented, _ = _documented()
+    assert _differences(run, words, manifests) == documented
+    owned_elsewhere = _as_argo_cd_renders(run, *EVERYTHING, "--set=sloControllerConfig.create=false")
+    assert _differences(run, words, owned_elsewhere) == set()
+
+
+@pytest.mark.long
+def test_flux_sees_the_documented_drift_and_no_other(plane: ControlPlane, api: Connection, run: Command) -> None:
+    """Compare as it does: the manifest that helm has stored, by a dry run on the server."""
+    release = (RELEASE, str(CHART), *HERE, *VALUES, *EVERYTHING)
+    words = ("kubectl", "apply", "--server-side", "--force-conflicts", "--field-manager=helm", "--filename=-")
+    run("helm", "install", *release, "--create-namespace")
+    _let_the_programs_write(plane, api, run)
+    _, documented = _documented()
+    assert _differences(run, words, run("helm", "get", "manifest", RELEASE, *HERE)) == documented
+    plane.stop("admission")
+    before = api.send("GET", WEBHOOKS)["webhooks"]
+    run("helm", "upgrade", *release)
+    assert api.send("GET", WEBHOOKS)["webhooks"] == before, "an upgrade keeps what the webhook wrote"
+    assert _differences(run, words, run("helm", "get", "manifest", RELEASE, *HERE)) == set()
 
 
 @pytest.mark.long
