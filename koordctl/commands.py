@@ -31,13 +31,12 @@ class _Command(click.Command):
 
     @property
     def module(self) -> ModuleType:
-        """Import the module. Raises NotInThisImage."""
+        """Import the module. Raises MissingLibrary."""
         try:
             return importlib.import_module(f"koordctl.{self._module_name}")
         except ModuleNotFoundError as error:
-            raise NotInThisImage(
-                f"koordctl {self.name} is not in this image: it needs {error.name}; use the image koordctl, or the "
-                "wheel with [koordctl]"
+            raise MissingLibrary(
+                f"koordctl {self.name} needs {error.name}: pip install 'koordctl[predict]', or use the image koordctl"
             ) from error
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -72,7 +71,7 @@ class _Group(click.Group):
                 formatter.write_dl([(str(command.name), str(command.help)) for command in commands])
 
 
-class NotInThisImage(click.ClickException):
+class MissingLibrary(click.ClickException):
     """The libraries of a command are missing, as in the image of the manager; the text names them and the fix."""
 
     exit_code = NOT_READ

@@ -17,7 +17,7 @@ from component_base import listening
 from koordctl.cli import answer, command, flags
 
 _LAST_PORT: Final = 65_535
-_EXTRA = "koordctl console needs more packages: pip install 'koord-suite[koordctl,console]'"
+_EXTRA = "koordctl console needs more packages: pip install 'koordctl[console]'"
 
 
 def _port(text: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 from argparse import Namespace
 from typing import Final
 
@@ -11,12 +10,11 @@ import click
 
 from apiserver_client import errors
 from component_base import clock
+from component_base.version import VERSION
 from fleet.reading import Reader
 from koordctl.cli import command, flags
 from koordctl.cli.answer import UNKNOWN, Answer, Column, Table
 from koordctl.cli.document import AnswerDocument
-
-_DISTRIBUTION: Final = "koord-suite"
 
 
 class Version(AnswerDocument):
@@ -37,15 +35,11 @@ PARAMETERS: Final = (
 
 def run(options: Namespace) -> int:
     """Print the versions; a cluster that cannot be read is a note. Return the exit code."""
-    try:
-        client = importlib.metadata.version(_DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
-        client = UNKNOWN
     parts, notes = ({}, []) if options.client else asyncio.run(_parts(options))
-    rows = [("koordctl", client), *parts.items()]
+    rows = [("koordctl", VERSION), *parts.items()]
     table = Table([Column("PART"), Column("VERSION")], rows)
     return command.show(
-        options, Answer(Version(client, parts), [table], [f"part/{name}" for name, _ in rows], notes=notes)
+        options, Answer(Version(VERSION, parts), [table], [f"part/{name}" for name, _ in rows], notes=notes)
     )
 
 

@@ -69,7 +69,7 @@ def _from_prometheus(options: Namespace) -> int:
         from koordctl.backtest import prometheus as client  # noqa: PLC0415  # numpy, which the manager's image lacks
         from koordctl.gain import history  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        text = f"koordctl gain --prometheus is not in this image: it needs {error.name}; use the image koordctl"
+        text = f"gain --prometheus needs {error.name}: pip install 'koordctl[predict]', or use the image koordctl"
         return command.fail(text, answer.NOT_READ)
     server = client.Server(options.prometheus, options.token_file, options.ca_file, options.timeout)
     period = history.time_range(clock.utc_now().timestamp(), options.since)

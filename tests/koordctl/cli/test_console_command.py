@@ -84,7 +84,7 @@ def test_a_port_in_use_is_named(tmp_path, capsys):
 def test_without_the_packages_of_the_extra_the_fix_is_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "console.web.app", None)
     assert main(["console", "--kubeconfig", kubeconfig(tmp_path), "--no-browser"]) == 2
-    assert "koord-suite[koordctl,console]" in capsys.readouterr().err
+    assert "koordctl[console]" in capsys.readouterr().err
 
 
 SECONDS = 20
