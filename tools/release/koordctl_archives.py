@@ -16,7 +16,7 @@ import os
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
@@ -37,6 +37,7 @@ PLATFORMS = {
 URL = "https://RELEASES.EXAMPLE"
 """Placeholder of the address below which the archives are; a release gives its own."""
 MANIFEST = "koord.yaml"
+_CONSTRAINTS = REPOSITORY / "constraints.txt"
 _START = Path(__file__).with_name("koordctl_start")
 
 
@@ -46,7 +47,7 @@ def build(version: str, wheel: Path, folder: Path, url: str = URL) -> list[Path]
     archives = {}
     for system, machine in PLATFORMS:
         archive = folder / f"koordctl-{version}-{system}-{machine}.tar.gz"
-        _pack(archive, dict(_content(wheel, libraries / f"{system}-{machine}")))
+        _pack(archive, dict(_content(wheel, libraries / "modules", libraries / f"{system}-{machine}")))
         archives[system, machine] = archive
     manifest = folder / MANIFEST
     manifest.write_text(yaml.safe_dump(_manifest(version, archives, url), sort_keys=False, width=120), encoding="utf-8")
@@ -54,35 +55,40 @@ def build(version: str, wheel: Path, folder: Path, url: str = URL) -> list[Path]
 
 
 def _libraries() -> Path:
-    """Return a folder with the wheels that koordctl needs, for each platform and Python."""
+    """Return a folder with the wheels that koordctl needs: `modules`, and the compiled of each platform and Python."""
     lines = [line for extra in ("dependencies", "console") for line in koordctl_distribution.requirements()[extra]]
-    constraints = REPOSITORY / "constraints.txt"
-    key = content_cache.digest(repr((lines, PLATFORMS, PYTHONS)), constraints)
+    key = content_cache.digest(repr((lines, PLATFORMS, PYTHONS)), _CONSTRAINTS)
 
     def download(target: Path) -> None:
+        modules = target / "modules"
+        with progress.step("collecting wheels for koordctl"):
+            _download(modules, PLATFORMS["linux", "amd64"], PYTHONS[0], "--constraint", _CONSTRAINTS, *lines)
+        compiled = [wheel for wheel in modules.iterdir() if not wheel.stem.endswith("-any")]
+        pinned = ["==".join(wheel.name.split("-")[:2]) for wheel in compiled]
+        for wheel in compiled:
+            wheel.unlink()
         for (system, machine), tags in PLATFORMS.items():
-            with progress.step(f"collecting wheels for koordctl on {system} {machine}"):
+            with progress.step(f"collecting compiled wheels for koordctl on {system} {machine}"):
                 for python in PYTHONS:
-                    commands.download(
-                        [
-                            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-                            "--only-binary=:all:", f"--python-version={python}",
-                            *(f"--platform={tag}" for tag in tags), "--constraint", constraints,
-                            "--dest", target / f"{system}-{machine}" / f"python{python}", *lines,
-                        ]
-                    )  # fmt: skip
+                    _download(target / f"{system}-{machine}" / f"python{python}", tags, python, "--no-deps", *pinned)
 
     return content_cache.folder("koordctl-wheels", key, download)
 
 
-def _content(wheel: Path, libraries: Path) -> Iterator[tuple[str, bytes]]:
+def _download(target: Path, tags: Sequence[str], python: str, *what: object) -> None:
+    words = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:", f"--python-version={python}"]
+    platforms = [f"--platform={tag}" for tag in tags]
+    commands.download([sys.executable, "-m", "pip", "download", *words, *platforms, "--dest", target, *what])
+
+
+def _content(wheel: Path, modules: Path, compiled: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the path and the content of each file of an archive."""
     yield "koordctl", _START.read_bytes()
     yield "LICENSE", (REPOSITORY / "LICENSE").read_bytes()
+    for folder in (modules, *compiled.iterdir()):
+        for library in folder.iterdir():
+            yield from _unpacked(library, folder.name)
     yield from _unpacked(wheel, "modules")
-    for python in libraries.iterdir():
-        for library in python.glob("*.whl"):
-            yield from _unpacked(library, "modules" if library.stem.endswith("-any") else python.name)
 
 
 def _unpacked(wheel: Path, folder: str) -> Iterator[tuple[str, bytes]]:
