@@ -18,7 +18,6 @@ from api_types.colocation import node_reservation
 from api_types.kubernetes import pods, quantities, times
 from api_types.node_metric import evaluation_report, mid_report
 from api_types.node_metric.evaluation_report import Packed
-from api_types.node_metric.mid_resource import MID_OF_NATIVE
 from api_types.node_metric.mid_status import MidStatus
 from fleet import wire
 from manager.cache import store
@@ -39,6 +38,11 @@ class Amounts(NamedTuple):
         """Return the difference; None where one of both is not known."""
         pairs = zip(self, other, strict=True)
         return Amounts(*(None if more is None or less is None else more - less for more, less in pairs))
+
+    def at_most(self, bounds: Amounts) -> Amounts:
+        """Return the amounts, each at most its bound where that is known."""
+        pairs = zip(self, bounds, strict=True)
+        return Amounts(*(amount and min(amount, amount if bound is None else bound) for amount, bound in pairs))
 
 
 UNKNOWN = Amounts()
@@ -124,6 +128,8 @@ def combine(
     reason, text, detail, status = _reason(node, metric, written, now)
     usage, allocated = report.usage, report.allocated
     prediction = report.prediction
+    peak = native_amounts(report.prod_peak_metric.resource.resources if report.prod_peak_metric else None)
+    system = native_amounts(prediction.prod.system_peak) if prediction and prediction.prod else UNKNOWN
     return NodeState(
         name=name,
         allocatable=_allocatable(node),
@@ -131,8 +137,8 @@ def combine(
         prod_used=native_amounts(usage.prod if usage else None),
         mid_used=native_amounts(usage.mid if usage else None),
         prod_requests=native_amounts(allocated.prod) if allocated else _line_amounts(written, "allocated_prod"),
-        prod_peak=native_amounts(report.prod_peak_metric.resource.resources if report.prod_peak_metric else None),
-        system_peak=native_amounts(prediction.prod.system_peak) if prediction and prediction.prod else UNKNOWN,
+        prod_peak=peak,
+        system_peak=system.at_most(peak).at_most(_line_amounts(written, "peak_prod")),
         mid=_mid(formula.published_on(node).allocatable) if node else UNKNOWN,
         mid_requests=_mid(_checked(allocated.mid)) if allocated else _line_amounts(written, "allocated_mid"),
         offers_batch=node is not None and names.BATCH_CPU in (node.status.allocatable or {}),
@@ -256,8 +262,7 @@ def _mid(amounts: Mapping[str, int]) -> Amounts:
 def _line_amounts(written: MidStatus | None, term: str) -> Amounts:
     """Return a term of the status annotation for both resources."""
     lines = written.resources if written else {}
-    values = {native: getattr(lines[mid], term) if mid in lines else None for native, mid in MID_OF_NATIVE.items()}
-    return Amounts(values[names.CPU], values[names.MEMORY])
+    return Amounts(*(getattr(lines[mid], term) if mid in lines else None for mid in names.MID_RESOURCES))
 
 
 TermsByName = Mapping[str, Term]

@@ -120,10 +120,8 @@ def _facts(node: NodeState) -> list[tuple[str, str]]:
 
 def _sums(node: NodeState, detail: NodeDetail) -> Iterator[dict[str, Any]]:
     """Yield the sum of each Mid resource, term by term, as bars on one scale."""
-    for mid, resource, whole, system in (
-        (names.MID_CPU, "cpu", node.allocatable.cpu, node.system_peak.cpu),
-        (names.MID_MEMORY, "memory", node.allocatable.memory, node.system_peak.memory),
-    ):
+    amounts = zip(names.MID_RESOURCES, (names.CPU, names.MEMORY), node.allocatable, node.system_peak, strict=True)
+    for mid, resource, whole, system in amounts:
         explanation = detail.explanation
         terms = explanation.resources[mid].terms if explanation and mid in explanation.resources else ()
         yield {

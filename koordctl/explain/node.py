@@ -124,9 +124,8 @@ def answer(explained: ExplainedNode, notes: Sequence[str] = ()) -> Answer:
 def _summary(explained: ExplainedNode) -> str:
     parts = []
     state = explained.state
-    for name, mid in (("CPU", names.MID_CPU), ("memory", names.MID_MEMORY)):
+    for name, mid, requested in zip(("CPU", "memory"), names.MID_RESOURCES, state.mid_requests, strict=True):
         whole = explained.mid.resources[mid].published
-        requested = state.mid_requests.cpu if mid == names.MID_CPU else state.mid_requests.memory
         parts.append(f"{_shown(mid, whole)} of Mid {name}, {_shown(mid, requested)} of it requested")
     return f"{explained.mid.node} has {'; '.join(parts)}; sample {age(state.sample_age_seconds)} old"
 
@@ -197,9 +196,8 @@ def _reclaimable(explained: ExplainedNode, mid: str, terms: TermsByName) -> Iter
     yield _Row("- predicted peak of Prod", peak.value, f"{predictor}{peak.source}")
     system = state.system_peak.cpu if mid == names.MID_CPU else state.system_peak.memory
     if system is not None:  # the predictor states it
-        outside = min(system, peak.value)
-        yield _Row("  of it: pods", peak.value - outside, _SPLIT, in_sum=False)
-        yield _Row("  of it: outside of pods, not reserved", outside, f"{_SPLIT}; reserve it", in_sum=False)
+        yield _Row("  of it: pods", peak.value - system, _SPLIT, in_sum=False)
+        yield _Row("  of it: outside of pods, not reserved", system, f"{_SPLIT}; reserve it", in_sum=False)
 
 
 def _document(explained: ExplainedNode) -> NodeExplanation:

@@ -117,6 +117,7 @@ OWN_LIMIT = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": 
             "MidShort", "for 64m; next, shop/etl-0 would be evicted since 2026-11-21T08:56:30Z",
         ),
         ({"metrics": predicted("3")}, "SystemUsageReducesMid", "3 cores of the 5.55 cores"),
+        ({"metrics": predicted("9")}, "SystemUsageReducesMid", "5.55 cores of the 5.55 cores"),
         ({"nodes": node({"node.koordinator.sh/colocation-strategy": "{"})}, "NodeStrategyIgnored", "worker-1"),
         ({"nodes": node({"node.koordinator.sh/reservation": "lots"})}, "ReservationIgnored", "worker-1"),
         ({EVENTS: cluster.listing(refusal(DENIED))}, "MidPodsRefused", "1 controller: Job shop/etl: 60s ago: set x"),

@@ -60,11 +60,12 @@ def test_borrowed_pods_and_the_end_of_learning_are_named(explain):
     assert "calibrated, 3 borrowed pods, not alone in force until 2026-11-23 07:30 UTC; NodeMetric status" in out
 
 
-def test_the_peak_is_split_into_pods_and_what_runs_outside_of_them(explain):
-    terms = {"systemPeak": {"cpu": "1860m", "memory": "1Gi"}}
+@pytest.mark.parametrize(("system", "split"), [("1860m", ["3.69", "1.86"]), ("9", ["0.00", "5.55"])])
+def test_the_peak_is_split_into_pods_and_what_runs_outside_of_them(system, split, explain):
+    terms = {"systemPeak": {"cpu": system, "memory": "1Gi"}}
     _, out, _ = explain("node", "worker-1", routes=cluster_of(metric=cluster.metric(prediction={"prod": terms})))
     rows = [line for line in out.splitlines() if "of it:" in line]
-    assert [re.findall(r"\d+\.\d\d", row) for row in rows] == [["3.69"], ["1.86"]]
+    assert [re.findall(r"\d+\.\d\d", row) for row in rows] == [[amount] for amount in split]
     assert "outside of pods, not reserved" in rows[1]
 
 
