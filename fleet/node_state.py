@@ -126,8 +126,7 @@ def combine(
     written = node.mid_status if node else None
     sample = times.parse_rfc3339_or_none(report.update_time)
     reason, text, detail, status = _reason(node, metric, written, now)
-    usage, allocated = report.usage, report.allocated
-    prediction = report.prediction
+    usage, allocated, prediction = report.usage, report.allocated, report.prediction
     peak = native_amounts(report.prod_peak_metric.resource.resources if report.prod_peak_metric else None)
     system = native_amounts(prediction.prod.system_peak) if prediction and prediction.prod else UNKNOWN
     return NodeState(

@@ -35,7 +35,7 @@ from koordctl.backtest import churn, cluster_history, node_history, prometheus
 from koordctl.backtest.churn import Churn
 from koordctl.backtest.cluster_history import Name, Names, NodeDay, NoSeries, PodLabels
 from koordctl.backtest.node_history import NodeHistory
-from koordctl.backtest.prometheus import Prometheus, RangeDay, Server, TimeRange
+from koordctl.backtest.prometheus import CannotRead, Prometheus, RangeDay, Server, TimeRange
 from koordlet.prediction.allocation import Owner
 from koordlet.samples import RESOURCES, Resource
 
@@ -233,7 +233,7 @@ class PrometheusSource:
     has_owners: bool = False
     cache: Path | None = None
     in_days: bool = True
-    """Whether each query reads a day; else all of the time, in a fifth of the queries."""
+    """Whether each query reads a day; else all of the time where that can be read, in a fifth of the queries."""
 
     @property
     def seconds(self) -> int:
@@ -242,14 +242,16 @@ class PrometheusSource:
 
     def load(self, node: str) -> NodeHistory:
         """Return a node, of each day from the cache or Prometheus. Raises CannotRead, BadQuery, NoSeries, OSError."""
+        whole = [RangeDay(self.time_range, is_complete=False)]
+        parts = prometheus.split_days(self.time_range, self.now_seconds) if self.in_days else whole
         with contextlib.closing(Prometheus(self.server)) as client:
-            parts = (
-                prometheus.split_days(self.time_range, self.now_seconds)
-                if self.in_days
-                else [RangeDay(self.time_range, is_complete=False)]
-            )
             days = (self._day(client, node, day) for day in parts)
-            history = cluster_history.join_days(node, self.time_range, days, self.names.classes)
+            try:
+                history = cluster_history.join_days(node, self.time_range, days, self.names.classes)
+            except CannotRead:  # such as too much data for one query
+                if self.in_days:
+                    raise
+                return dataclasses.replace(self, in_days=True).load(node)
         if not history.bound:
             raise NoSeries(
                 f"node {node}: no pod has usage and requests; do cAdvisor's series have the label "

@@ -19,7 +19,7 @@ from koordctl.backtest import command as backtest
 from koordctl.backtest import prometheus, results, workers
 from koordctl.backtest.cluster_history import NoSeries
 from koordctl.backtest.node_history import NodeHistory
-from koordctl.backtest.prometheus import CannotRead, Prometheus, TimeRange
+from koordctl.backtest.prometheus import Prometheus, TimeRange
 from koordctl.backtest.results import BacktestCandidate, LastAmounts, Row, Span
 from koordctl.backtest.sources import PrometheusSource
 from koordctl.backtest.workload_history import Handed
@@ -182,10 +182,7 @@ def _each_node(
 
 def _load(source: PrometheusSource, name: str) -> NodeHistory | NoSeries:
     try:
-        try:
-            return source.load(name)
-        except CannotRead:  # such as too much data for one query
-            return dataclasses.replace(source, in_days=True).load(name)
+        return source.load(name)
     except NoSeries as error:
         return error
 

@@ -84,18 +84,6 @@ def test_killed_in_a_download_it_resumes_with_the_result_of_one_run(capsys, prox
     assert len(json.loads(resumed[1])["nodes"]) > 0
 
 
-def test_killed_in_a_replay_it_resumes_without_a_download(capsys, proxy, tmp_path):
-    cache = tmp_path / "cache"
-    process = started(proxy.url, cache, tmp_path)
-    children = kill_all_at(process, lambda: days_in(cache) == NODES * DAYS)  # the last node is replayed now
-    assert (tmp_path / "out.json").read_bytes() == b""
-    assert not psutil.wait_procs(children, timeout=10)[1]
-    asked = len(proxy.queries())
-    resumed = run(capsys, "--prometheus", proxy.url, *OPTIONS, "--cache", cache)
-    assert len(proxy.queries()) == asked
-    assert resumed[:2] == run(capsys, "--prometheus", proxy.url, *OPTIONS)[:2]
-
-
 def test_relative_times_read_the_days_that_are_over_once(capsys, proxy, tmp_path, monkeypatch):
     def at(seconds, *more):
         monkeypatch.setattr(command.time, "time", lambda: float(seconds))

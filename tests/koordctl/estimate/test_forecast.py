@@ -26,16 +26,26 @@ REQUESTED, ALLOCATABLE = 4, 16
 END = START + DAY
 
 
-def series():
-    """Yield a day of a cluster in which nothing changes: the peak of n-sigma-v2 is the usage."""
-    by_name = {}
+def series(rolled_out_at=None):
+    """Yield a day of a cluster in which nothing changes: the peak of n-sigma-v2 is the usage.
+
+    With a time of a roll-out, Deployments own the pods, and that of the node b0 replaces its pods then.
+    """
+    by_name, of_controller = {}, {"namespace": "default", "owner_is_controller": "true"}
     for node, used in USED.items():
         add = lambda name, at, value, **labels: by_name.setdefault(name, []).append(  # noqa: E731
             Sample(name, labels, at, value)
         )
-        for pod in range(2):
+        change = rolled_out_at if rolled_out_at and node == "b0" else END + 1
+        for pod in range(4):
             labels = {"namespace": "default", "pod": f"{node}-{pod}", "node": node}
-            for at in range(START, END + 1, STEP):
+            replica_set = f"{node}-{'old' if pod < 2 else 'new'}"
+            for at in range(*((START, change) if pod < 2 else (change, END + 1)), STEP):
+                if rolled_out_at:
+                    owner = {**of_controller, "owner_kind": "ReplicaSet", "owner_name": replica_set}
+                    add("kube_pod_owner", at, 1, **owner, pod=labels["pod"])
+                    owner = {**of_controller, "owner_kind": "Deployment", "owner_name": node}
+                    add("kube_replicaset_owner", at, 1, **owner, replicaset=replica_set, instance=str(pod))
                 add("container_cpu_usage_seconds_total", at, used * (at - START), **labels, container="c")
                 add("container_memory_working_set_bytes", at, used * GIB, **labels, container="c")
                 add("kube_pod_info", at, 1, **labels, uid=f"u-{node}-{pod}")
@@ -52,13 +62,22 @@ def series():
         yield from samples
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("steady-day")
-    backfill.write(folder, series())
+def address(folders, rolled_out_at=None):
+    folder = folders.mktemp("day")
+    backfill.write(folder, series(rolled_out_at))
     prometheus = serve(folder)
     yield prometheus.url
     prometheus.stop()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    yield from address(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def rolled_out(tmp_path_factory):
+    yield from address(tmp_path_factory, rolled_out_at=END - 2 * 3600)
 
 
 def routes(**changes):
@@ -115,6 +134,18 @@ def test_a_sample_is_scaled_to_its_pool_and_its_spread_is_shown(url, tmp_path, c
     assert "were read" not in out
 
 
+@pytest.mark.parametrize(("flags", "read", "offered"), [([], 2, 0), (["--all"], 4, 2 * (REQUESTED - USED["b0"]))])
+def test_what_a_workload_used_before_its_roll_out_counts_where_every_node_is_read(
+    flags, read, offered, rolled_out, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(forecast, "SAMPLE", 1)
+    _, out, _ = estimate(tmp_path, capsys, "--prometheus", rolled_out, "-o", "json", *flags)
+    found = json.loads(out)
+    assert found["total"]["nodesRead"] == read
+    assert found["pools"][1]["offered"]["cpu"] == pytest.approx(offered, rel=0.02)
+    assert any("what nodes learn from one another" in gap for gap in found["missing"]) is not bool(flags)
+
+
 def test_an_hour_is_answered_and_the_screen_says_what_it_is_worth(url, tmp_path, capsys):
     code, out, _ = estimate(tmp_path, capsys, "--prometheus", url, start=END - 3600)
     assert code == 0
@@ -123,12 +154,12 @@ def test_an_hour_is_answered_and_the_screen_says_what_it_is_worth(url, tmp_path,
     assert "times of 15 minutes" in out
 
 
-def test_a_query_of_all_the_time_that_is_too_much_is_divided_into_days(url, tmp_path, capsys):
+def test_a_query_of_all_the_time_that_is_too_much_is_divided_into_days(rolled_out, tmp_path, capsys):
     def change(_name, parameters, *answered):
         window = re.search(r"max_over_time.*\[(\d+)s\]", parameters.get("query", ""))
         return refusal("execution", TOO_MUCH) if window and int(window[1]) > DAY else answered
 
-    with serving(Proxy(upstream=url, change=change)) as proxy:
+    with serving(Proxy(upstream=rolled_out, change=change)) as proxy:
         _, out, _ = estimate(tmp_path, capsys, "--prometheus", proxy.url, "--nodes", "b0", "-o", "json")
     assert json.loads(out)["total"]["offered"]["cpu"] == pytest.approx(2 * (REQUESTED - USED["b0"]), rel=0.02)
 
