@@ -10,6 +10,7 @@ import yaml
 from api_types import names
 from manager.settings import ManagerSettings
 from tests.charts import chart
+from tools.localcluster import go_binaries
 
 pytestmark = pytest.mark.slow
 
@@ -140,6 +141,24 @@ def test_a_digest_decides_which_image_runs():
 
     assert images("repository=r.example/i") == {f"r.example/i@{DIGEST}"}
     assert images("repository=r.example/i", "tag=v1.34.1") == {f"r.example/i:v1.34.1@{DIGEST}"}
+
+
+def test_an_image_of_the_release_has_its_digest_and_an_image_of_others_none():
+    builds = [f"koord-scheduler-1.{minor}" for minor in go_binaries.plugin_builds()]
+    names = ("koordlet", "manager", "scheduler-plugin", "console", *builds)
+    digests = {name: f"sha256:{number:064x}" for number, name in enumerate(names)}
+    values = [f"global.imageDigests.{name.replace('.', chr(92) + '.')}={digest}" for name, digest in digests.items()]
+
+    def images(*more):
+        containers = chart.render(*values, "console.enabled=true", "loadWatcher.enabled=true", *more).containers()
+        return {name: container["image"].rpartition("/")[2] for name, container in containers.items()}
+
+    for image in images().values():
+        name, _, tag = image.partition("@")[0].partition(":")
+        build = re.search(r"-1\.\d+$", tag)
+        assert image.endswith(f"@{digests[name + build[0] if build else name]}")
+    assert images("koordlet.image.repository=own", "koordlet.image.tag=mine")["koordlet/koordlet"] == "own:mine"
+    assert not any("@" in image for image in images("global.imageDigests=null").values())
 
 
 def users(rendered):

@@ -24,7 +24,8 @@ with (list $ "koordlet") or (list $ "koordlet" .podLabels).
 
 {{/*
 Image and pull policy of a container, by the name of the image and where its values are, and the tag in place of an
-empty one, by default the version of the chart. Call with (list $ "koordlet" "koordlet.image").
+empty one, by default the version of the chart. An image of the version has the digest of the release, if this is a
+released chart. Call with (list $ "koordlet" "koordlet.image").
 */}}
 {{- define "koord-suite.image" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $image := $root.Values -}}
@@ -34,17 +35,18 @@ empty one, by default the version of the chart. Call with (list $ "koordlet" "ko
 {{- /* As container runtimes read it: the first part is a registry if it has a dot or a port, or is localhost. */ -}}
 {{- $isWhole := regexMatch "^(localhost|[^/]*[.:][^/]*)/" $reference -}}
 {{- if not (or $isWhole $image.repository $registry) -}}
-{{- fail (printf "%s.repository is not set. No image of this suite is published: build and push them (docs/getting-started.md), then set global.imageRegistry to where they are, such as registry.example/koord-suite" (index . 2)) -}}
+{{- fail (printf "%s.repository is not set. No image of this suite is published: make and push a release (docs/getting-started.md), then set global.imageRegistry to where it is, such as registry.example/koord-suite" (index . 2)) -}}
 {{- end -}}
 {{- if and $registry (not $isWhole) -}}
 {{- $reference = printf "%s/%s" (trimSuffix "/" $registry) $reference -}}
 {{- end -}}
-{{- $tag := $image.tag -}}
-{{- if not (or $tag $image.digest) -}}
+{{- $tag := $image.tag -}}{{- $digest := $image.digest -}}
+{{- if not (or $tag $digest) -}}
 {{- $tag = gt (len .) 3 | ternary (last .) $root.Chart.AppVersion -}}
+{{- $digest = get ($root.Values.global.imageDigests | default dict) (printf "%s%s" $name (trimPrefix $root.Chart.AppVersion $tag)) -}}
 {{- end -}}
 {{- with $tag -}}{{- $reference = printf "%s:%s" $reference . -}}{{- end -}}
-{{- with $image.digest -}}{{- $reference = printf "%s@%s" $reference . -}}{{- end -}}
+{{- with $digest -}}{{- $reference = printf "%s@%s" $reference . -}}{{- end -}}
 image: {{ $reference | quote }}
 imagePullPolicy: {{ $image.pullPolicy }}
 {{- end }}

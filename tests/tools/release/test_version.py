@@ -35,7 +35,7 @@ def test_no_page_names_another_version_of_the_images_or_the_chart():
         (page.name, found)
         for page in pages
         for found in re.findall(
-            r"(?:\$part|koordlet|manager|scheduler-plugin|koord-suite)[:-]v?(\d+\.\d+\.\d+)",
+            r"(?:\$part|koordlet|manager|scheduler-plugin|koord-suite)[:-]v?(\d+\.\d+\.\d+(?:-rc\.\d+)?)",
             page.read_text(encoding="utf-8"),
         )
     }
