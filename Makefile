@@ -186,10 +186,9 @@ cluster-up: $(STAMP) ## Start the local cluster, or that of PROVIDER, and leave 
 cluster-down: $(STAMP) ## Stop the local cluster and leave nothing behind
 	@$(BIN)/python -m tools.localcluster down
 
-.PHONY: release-artifacts
-release-artifacts: $(STAMP) ## Build images, wheel and chart for REGISTRY=HOST/PATH (PUSH=yes pushes, DRY_RUN=yes only prints)
-	@test -n "$(REGISTRY)" || { echo "set REGISTRY=HOST/PATH, where the images are pushed to" >&2; exit 2; }
-	@$(BIN)/python -m tools.release --registry "$(REGISTRY)" $(if $(SOURCE),--home "$(SOURCE)") $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run)
+.PHONY: release
+release: $(STAMP) ## Build everything of a release into dist, from the commit: images, chart, wheels, bundle (needs Go)
+	@$(BIN)/python -m tools.release build $(if $(VERSION),--version $(VERSION)) $(if $(REGISTRY),--registry "$(REGISTRY)") $(if $(SOURCE),--home "$(SOURCE)")
 
 DAY_MINUTES ?= 20
 .PHONY: e2e-autoscaler

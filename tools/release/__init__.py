@@ -1,1 +1,1 @@
-"""Steps of a release that a program can do; RELEASE.md lists all of them."""
+"""Build, push and verify a release; RELEASE.md lists the steps."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tools.localcluster.errors import ClusterProblem
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHART = REPOSITORY / "charts" / "koord-suite"
 CHANGELOG = REPOSITORY / "CHANGELOG.md"
@@ -16,7 +18,7 @@ CHANGELOG = REPOSITORY / "CHANGELOG.md"
 _APP_VERSION = re.compile(r'^appVersion: "?(?P<version>\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)"?$', re.MULTILINE)
 
 
-class ReleaseProblem(Exception):
+class ReleaseProblem(ClusterProblem):
     """Something prevents the release. The message names it and the fix."""
 
 

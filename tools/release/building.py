@@ -1,0 +1,118 @@
+"""Build everything of a release into one folder, from a clone of the commit: what is not committed is in no release."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.localcluster import content_cache, progress
+from tools.localcluster.host import commands
+from tools.release import bundle, chart, layouts
+from tools.release.version import CHANGELOG, REPOSITORY, ReleaseProblem, release_notes
+
+EPOCH = "SOURCE_DATE_EPOCH"
+"""Environment variable with the seconds of every time in a release; by default the time of the commit."""
+SUMS = "SHA256SUMS"
+
+
+def build(folder: Path, version: str, registry: str = "", home: str = "") -> None:
+    """Fill `folder`, in place of an earlier release in it, and print a table. Raises ReleaseProblem."""
+    folder = folder.resolve()
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / SUMS).exists():
+        raise ReleaseProblem(f"{folder}: has files of others, which are kept; remove them or name another folder")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / SUMS).touch()
+    epoch = int(os.environ.get(EPOCH) or _git("log", "-1", "--format=%ct"))
+    with _source(version) as source:
+        environment = {**os.environ, EPOCH: str(epoch), "PIP_CONSTRAINT": str(source / "constraints.txt")}
+
+        def run(what: str, *words: object) -> None:
+            command = [sys.executable, "-m", *map(str, words)]
+            with progress.step(what):
+                ended = subprocess.run(command, env=environment, cwd=source, stdout=subprocess.DEVNULL, check=False)
+            if ended.returncode != 0:
+                raise ReleaseProblem(f"{what}: `{shlex.join(command)}` exit {ended.returncode}, see above")
+
+        run("images", "tools.images", "layouts", folder, "--version", version)
+        images = layouts.listed(folder / "images")
+        if not images:
+            raise ReleaseProblem(f"{folder / 'images'}: no image was built")
+        described = chart.Described(version, images, _notes(source, version), registry, home)
+        archive = chart.package(source / "charts" / "koord-suite", folder, described, epoch)
+        run("front-end files for the wheel", "tools.images", "front-end", "console/front-end")
+        run("wheel of the suite", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ".")
+        run("wheel of koordctl", "tools.release.koordctl_distribution", folder)
+        url = ("--url", f"{home}/releases/download/v{version}") if home else ()
+        run(
+            "archives of koordctl", "tools.release.koordctl_archives", next(folder.glob("koordctl-*.whl")), folder, *url
+        )
+        with progress.step("offline bundle"):
+            bundle.write(folder, version, images, archive, source / "crds", epoch)
+    _write_sums(folder)
+    print(table(folder, version), end="")
+
+
+@contextlib.contextmanager
+def _source(version: str) -> Iterator[Path]:
+    """Clone the commit, set its version where that is another one, and share the cache of builds."""
+    with tempfile.TemporaryDirectory(prefix="koord-suite-") as temporary:
+        source = Path(temporary) / "koord-suite"
+        _git("clone", "--quiet", "--shared", REPOSITORY, source)
+        progress.report(f"building {version} from {_git('rev-parse', 'HEAD').strip()}")
+        (source / ".cache").symlink_to(content_cache.ROOT)
+        described = source / "charts" / "koord-suite" / "Chart.yaml"
+        text = described.read_text(encoding="utf-8")
+        changed = re.sub(r"^(version|appVersion): .*$", rf"\1: {version}", text, flags=re.MULTILINE)
+        if changed != text:
+            described.write_text(changed, encoding="utf-8")
+            module = source / "component_base" / "version.py"
+            program = re.sub(r'"[^"]*"$', f'"{version}"', module.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            module.write_text(program, encoding="utf-8")
+        yield source
+
+
+def _notes(source: Path, version: str) -> str:
+    """Return the section of the version; a release that only rehearses has none."""
+    try:
+        return release_notes((source / CHANGELOG.name).read_text(encoding="utf-8"), version)
+    except ReleaseProblem as problem:
+        progress.report(f"the chart lists no changes: {problem}")
+        return ""
+
+
+def _git(*words: object) -> str:
+    return commands.run(["git", "-C", REPOSITORY, *words])
+
+
+def _write_sums(folder: Path) -> None:
+    """Write SHA256SUMS of the files that are downloaded as such; what a registry has is named by digests there."""
+    files = [file for file in sorted(folder.iterdir()) if file.is_file()]
+    sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in files)
+    (folder / SUMS).write_text(sums, encoding="utf-8")
+
+
+def table(folder: Path, version: str) -> str:
+    """Return lines of name, digest and MB of what a release has."""
+    images = [
+        (f"image {image.title(version)}", image.digest, image.size()) for image in layouts.listed(folder / "images")
+    ]
+    sums = (line.split() for line in (folder / SUMS).read_text(encoding="utf-8").splitlines())
+    files = [(name, f"sha256:{digest}", (folder / name).stat().st_size) for digest, name in sums]
+    rows = [*images, *files]
+    width = max(len(name) for name, _, _ in rows)
+    return "".join(f"{name:{width}}  {digest}  {size / 1e6:7.1f} MB\n" for name, digest, size in rows)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
