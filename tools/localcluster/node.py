@@ -21,6 +21,8 @@ from tools.localcluster.layout import Layout
 
 FILES = Path(__file__).parent / "node_files"
 PAUSE_IMAGE = "docker.io/koord-suite/pause:local"
+REGISTRIES = layout.Layout().run / "certs.d"
+"""Folder of every node with the registries that its containerd trusts, HOST:PORT/hosts.toml, where a test has some."""
 READY_TIMEOUT_SECONDS = 120.0
 CONTAINERD_RECOVERING = "server is not initialized yet"  # the kubelet exits with this error
 CADVISOR_CONNECTS_UNTIL = 34
@@ -80,6 +82,7 @@ def write_configuration(places: Layout) -> None:
         "socket": places.containerd_socket,
         "opt": places.state / "containerd-opt",
         "pause_image": PAUSE_IMAGE,
+        "registries": REGISTRIES,
         "network": network,
     }
     (places.state / "containerd.toml").write_text(Template((FILES / "containerd.toml").read_text()).substitute(values))

@@ -11,21 +11,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.support import command_lines, fake_fleet, waiting, workloads
+from e2e.support import command_lines, fake_fleet, traces, waiting, workloads
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import CRD, RELEASE, Suite
 from e2e.support.names import CONFIG_MAP, MID_CPU, MID_MEMORY, STATUS_ANNOTATION, SUITE_NAMESPACE
 from tools.localcluster.access import Cluster
 
-PART = "app.kubernetes.io/part-of=koord-suite"
-CLUSTER_WIDE = (
-    "clusterroles,clusterrolebindings,priorityclasses,validatingadmissionpolicies,validatingadmissionpolicybindings,"
-    "validatingwebhookconfigurations,mutatingwebhookconfigurations"
-)
-NAMESPACED = (
-    "deployments,daemonsets,replicasets,jobs,configmaps,secrets,serviceaccounts,roles,rolebindings,"
-    "poddisruptionbudgets,services"
-)
 HELM = ("--namespace", SUITE_NAMESPACE, "--wait", "--timeout=300s")
 UNINSTALL = ("manager", "uninstall")
 BANDS = ("prod", "mid", "batch", "free")
@@ -49,36 +40,6 @@ def _installed_again(cluster_client: ClusterClient, suite: Suite) -> Iterator[No
         cluster_client.wait_running(SUITE_NAMESPACE, name)
 
 
-def _traces(cluster: Cluster) -> list[str]:
-    """Return what is left on nodes, and the NodeMetrics and Leases that are left."""
-    found = []
-    for node in cluster.get("nodes")["items"]:
-        name, status = node["metadata"]["name"], node["status"]
-        found += [
-            f"{name} {part} {key}" for part in ("capacity", "allocatable") for key in status[part] if "mid-" in key
-        ]
-        found += [f"{name} {key}" for key in node["metadata"].get("annotations") or {} if key == STATUS_ANNOTATION]
-    if cluster.run("get", "crd", CRD, "--ignore-not-found", "--output=name").strip():
-        found += [f"NodeMetric {each['metadata']['name']}" for each in cluster.get("nodemetrics")["items"]]
-    leases = cluster.get("leases", "--namespace", SUITE_NAMESPACE)["items"]
-    return found + [f"Lease {each['metadata']['name']}" for each in leases]
-
-
-def _objects(cluster: Cluster) -> str:
-    """Return the names of the chart's objects, and of the suite's other objects in its namespace."""
-    wide = cluster.run("get", CLUSTER_WIDE, f"--selector={PART}", "--output=name")
-    own = cluster.run(
-        "get", NAMESPACED, "--all-namespaces", f"--selector={PART}", "--output=name", "--ignore-not-found"
-    )
-    return wide + own
-
-
-def _running(cluster: Cluster) -> list[str]:
-    """Return the pods in the suite's namespace that have not ended."""
-    pods = cluster.get("pods", "--namespace", SUITE_NAMESPACE)["items"]
-    return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] not in ("Succeeded", "Failed")]
-
-
 def test_a_running_manager_restores_what_is_removed(cluster_client: ClusterClient, offering: list[str]) -> None:
     """Show why the hook stops the manager first."""
     name, gone = offering[0], {MID_CPU: None, MID_MEMORY: None}
@@ -91,14 +52,14 @@ def test_helm_uninstall_leaves_no_trace(
     cluster: Cluster, cluster_client: ClusterClient, suite: Suite, offering: list[str]
 ) -> None:
     assert all(cluster_client.mid(name) for name in offering)
-    assert _objects(cluster)
+    assert traces.objects(cluster)
     cluster.run("helm", "uninstall", RELEASE, *HELM, timeout_seconds=330)
-    assert _traces(cluster) == []
-    waiting.until("nothing of the chart is left", lambda: _objects(cluster), lambda seen: not seen.strip())
+    assert traces.of_manager(cluster) == []
+    waiting.until("nothing of the chart is left", lambda: traces.objects(cluster), lambda seen: not seen.strip())
     assert not cluster.run("get", "crd", CRD, "--ignore-not-found").strip()
     for config_map in (CONFIG_MAP, "koord-manager-last-good-config"):
         assert cluster_client.find("ConfigMap", config_map, SUITE_NAMESPACE) is None
-    waiting.until("no process of the suite runs", lambda: _running(cluster), lambda seen: not seen)
+    waiting.until("no process of the suite runs", lambda: traces.running(cluster), lambda seen: not seen)
     assert _refused_to_the_hook(cluster) == []
 
 
@@ -110,10 +71,10 @@ def test_by_default_crd_and_priority_classes_stay_and_a_new_installation_takes_t
     suite.install("--set=crds.keep=true,priorityClasses.keep=true")
     cluster.run("helm", "uninstall", RELEASE, *HELM, timeout_seconds=330)
     assert offering
-    assert _traces(cluster) == []
+    assert traces.of_manager(cluster) == []
     waiting.until(
         "only the PriorityClasses are left",
-        lambda: set(_objects(cluster).split()),
+        lambda: set(traces.objects(cluster).split()),
         lambda seen: seen == {f"priorityclass.scheduling.k8s.io/koord-{band}" for band in BANDS},
     )
     uid = cluster.get("crd", CRD)["metadata"]["uid"]
@@ -140,14 +101,14 @@ def test_without_the_hook_traces_stay_until_the_command_removes_them(
     cluster: Cluster, suite: Suite, offering: list[str]
 ) -> None:
     cluster.run("helm", "uninstall", RELEASE, "--no-hooks", *HELM, timeout_seconds=330)
-    traces = _traces(cluster)
+    left = traces.of_manager(cluster)
     for name in offering:
-        assert f"{name} allocatable {MID_CPU}" in traces
-        assert f"{name} {STATUS_ANNOTATION}" in traces
-    assert "Lease koord-manager" in traces
+        assert f"{name} allocatable {MID_CPU}" in left
+        assert f"{name} {STATUS_ANNOTATION}" in left
+    assert "Lease koord-manager" in left
     output = command_lines.run(*UNINSTALL, environment=cluster.environment)
     assert output.code == 0, output.text
-    assert _traces(cluster) == []
+    assert traces.of_manager(cluster) == []
 
 
 @pytest.mark.long
@@ -164,7 +125,7 @@ def test_a_manager_that_cannot_be_stopped_is_fenced_off_in_bounded_time(
         output = command_lines.run(*UNINSTALL, "--stop-seconds=40", environment=cluster.environment, within_seconds=120)
         assert output.code == 0, output.text
         assert output.line_with("continuing without waiting", "stuck-manager")
-        assert _traces(cluster) == ["Lease koord-manager"]
+        assert traces.of_manager(cluster) == ["Lease koord-manager"]
         spec = cluster.get("lease", "koord-manager", "--namespace", SUITE_NAMESPACE)["spec"]
         assert spec["holderIdentity"] == "koord-suite-uninstall"
     finally:
