@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from api_types.colocation import presets
+from benchmarks.backtest import scores
 from benchmarks.backtest.cell import LONGEST_CALIBRATED_SECONDS, CellReplay, Setting, replay_cell
 from benchmarks.backtest.replay import Unanswered
-from koordctl.backtest import scores, sources
+from koordctl.backtest import sources
 from koordctl.backtest.sources import Traces
 from koordlet.cluster import spec_in_force
 from koordlet.prediction.packages import installed

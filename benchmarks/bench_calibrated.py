@@ -15,9 +15,9 @@ import sys
 
 import numpy as np
 
+from benchmarks.backtest import scores
 from benchmarks.backtest.cell import LONGEST_CALIBRATED_SECONDS, Setting, refer_cell, replay_cell
 from benchmarks.bench_backtest import cells, options_of
-from koordctl.backtest import scores
 from koordctl.backtest.sources import Traces
 from koordlet.prediction.parameters import PredictParameters
 from koordlet.samples import Resource

@@ -19,7 +19,7 @@ UNITS = {Resource.CPU: 1.0, Resource.MEMORY: float(node_history.GIB)}
 
 
 class Unanswered(Exception):
-    """A predictor had no prediction where the back-test expects one; the text names the predictor, time and reason."""
+    """A predictor had no prediction where the back-test expects one; the text names the predictor and the time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +43,8 @@ def replay(pods, used, requested, policies, predict_at, horizon_steps, step_seco
     node = node_history.nodes_of_one_resource("machine", pods, used, requested, step_seconds, resource)
     needs_packages = any(each.predictor not in registry.PREDICTORS for each in policies)
     packages = installed.load("back-test") if needs_packages else None
-    found = node_replay.replay(node, policies, predict_at, horizon_steps, packages)
-    for row, at_seconds, reason in found.unanswered:
-        raise Unanswered(f"{policies[row].predictor} at {at_seconds:.0f} s: {reason}")
-    result, unit = found.forecasts[resource], UNITS[resource]
+    result = node_replay.replay(node, policies, predict_at, horizon_steps, packages)[resource]
+    for row, column in np.argwhere(np.isnan(result.peaks)):
+        raise Unanswered(f"{policies[row].predictor} at {predict_at[column] * step_seconds} s: no prediction")
+    unit = UNITS[resource]
     return Replay(result.peaks / unit, result.oracle / unit, result.requests / unit, result.usage / unit)

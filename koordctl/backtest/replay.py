@@ -53,15 +53,6 @@ class ReplayedForecasts:
     mid_requests: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class NodeReplay:
-    """Result of a replay, and why a policy had no prediction (its index, and the reason)."""
-
-    forecasts: Mapping[Resource, ReplayedForecasts]
-    unanswered: Sequence[tuple[int, float, str]]
-    """Index of the policy, seconds since the first step, reason."""
-
-
 def replay(  # noqa: PLR0917
     node: NodeHistory,
     policies: Sequence[PredictParameters],
@@ -69,13 +60,12 @@ def replay(  # noqa: PLR0917
     horizon_steps: int,
     packages: LoadedPredictors | None = None,
     handed: Handed | None = None,
-) -> NodeReplay:
+) -> Mapping[Resource, ReplayedForecasts]:
     """Train on every step up to the last prediction, predict by each policy at the steps of `predict_at`.
 
     `packages` are the predictors that policies may name beside the built-in ones; `handed` is the history of workloads.
-    Raises ValueError for policies that cannot share one history.
+    All policies share one history: they have the same half-lives, and the same horizon.
     """
-    _check_one_history(policies)
     package_names = [policy.predictor for policy in policies if policy.predictor not in registry.PREDICTORS]
     is_calibrated = bool(package_names) or any(
         policy.predictor == "calibrated" or "calibrated" in policy.members for policy in policies
@@ -86,7 +76,6 @@ def replay(  # noqa: PLR0917
         )
         for resource in node.resources
     }
-    unanswered: list[tuple[int, float, str]] = []
     replayed = _Replay(node, policies[0], packages, is_calibrated=is_calibrated)
     records = {resource: _Recorder(forecasts[resource], node, resource, replayed.stays) for resource in node.resources}
     columns = {step: column for column, step in enumerate(predict_at)}
@@ -97,14 +86,12 @@ def replay(  # noqa: PLR0917
         if step in columns:
             column = columns[step]
             for row, answer in enumerate(_answers(replayed.server, policies, node, at_seconds, here)):
-                if isinstance(answer, str):
-                    unanswered.append((row, step * node.step_seconds, answer))
-                    continue
-                for resource in node.resources:
-                    forecasts[resource].peaks[row, column] = answer.prod[resource].peak
+                if answer is not None:
+                    for resource in node.resources:
+                        forecasts[resource].peaks[row, column] = answer.prod[resource].peak
             for record in records.values():
                 record(replayed.running, step, column, horizon_steps)
-    return NodeReplay(forecasts, unanswered)
+    return forecasts
 
 
 def state(node: NodeHistory, parameters: PredictParameters, handed: Handed) -> Stated:
@@ -168,29 +155,22 @@ class _Replay:
             server.calibrate(self.at_seconds, self.here, self._unit)
 
 
-def _check_one_history(policies: Sequence[PredictParameters]) -> None:
-    if len({(policy.cpu_half_life_seconds, policy.memory_half_life_seconds) for policy in policies}) != 1:
-        raise ValueError("policies of different half-lives need a history each")
-    if len({policy.horizon_seconds for policy in policies}) != 1:
-        raise ValueError("policies of different horizons need a calibration each")
-
-
 def _answers(
     server: PredictionServer,
     policies: Sequence[PredictParameters],
     node: NodeHistory,
     at_seconds: float,
     pods: Sequence[BoundPod],
-) -> list[Prediction | str]:
-    """Return the prediction of each policy, or why it has none. Equal policies are predicted once."""
+) -> list[Prediction | None]:
+    """Return the prediction of each policy, None without one. Equal policies are predicted once."""
     different = list(dict.fromkeys(policies))  # the default predictor is also a preset
     predicted = server.predict_each(at_seconds, pods, node.allocatable or UNBOUNDED, different, node.capacity)
-    answers: dict[PredictParameters, Prediction | str] = {}
-    for policy, answer in zip(different, predicted, strict=True):
-        if isinstance(answer, NoPrediction):
-            answers[policy] = answer.reason
-        else:
-            answers[policy] = server.packages.problem_in_force(policy.predictor) or answer
+    answers = {
+        policy: None
+        if isinstance(answer, NoPrediction) or server.packages.problem_in_force(policy.predictor)
+        else answer
+        for policy, answer in zip(different, predicted, strict=True)
+    }
     return [answers[policy] for policy in policies]
 
 

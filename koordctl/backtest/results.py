@@ -208,11 +208,11 @@ def replay_with_last(
     step = node.step_seconds
     horizon, interval = max(1, span.horizon_seconds // step), max(1, span.interval_seconds // step)
     policies = [candidate.parameters for candidate in candidates]
-    node_replay = replay(node, policies, forecast_steps(node, span), horizon, handed=handed)
+    forecasts = replay(node, policies, forecast_steps(node, span), horizon, handed=handed)
     return [
         row
         for resource in node.resources
-        for row in _resource_rows(node, resource, node_replay.forecasts[resource], candidates, interval * step / 3600)
+        for row in _resource_rows(node, resource, forecasts[resource], candidates, interval * step / 3600)
     ]
 
 
@@ -242,9 +242,7 @@ def _resource_rows(
     for (name, candidate), peaks in zip(
         [*named, (ORACLE, candidates[0])], [*forecasts.peaks, forecasts.oracle], strict=True
     ):
-        score = scores.score(
-            peaks[np.newaxis], forecasts.oracle[np.newaxis], forecasts.requests[np.newaxis], interval_hours
-        )
+        score = scores.score(peaks[np.newaxis], forecasts.oracle[np.newaxis], interval_hours)
         mid = _mid(node, resource, forecasts, peaks, None if name == ORACLE else candidate) / unit
         row = Row(
             node=node.name,

@@ -1,4 +1,4 @@
-"""Score predictions against the oracle: rate and severity of violations, and savings.
+"""Score predictions against the oracle: rate, severity and episodes of violations.
 
     PO(t) = max over u in (t, t + H] of the sum over p in J(t) of min(U_p(u), L_p)
 
@@ -6,7 +6,7 @@ The oracle PO is the smallest sufficient peak, known only afterwards. J(t) are t
 arrives later does not count, one that has left counts 0: later decisions of the scheduler are not part of the
 prediction. Without a future the oracle is the sum of the limits.
 
-    violation(m, t) = P < PO            severity(m, t) = max(0, PO - P) / PO            savings(t) = 1 - sum P / sum L
+    violation(m, t) = P < PO            severity(m, t) = max(0, PO - P) / PO
 
 Definitions of Bashir et al. (EuroSys 2021). A violation is a prediction that was too low, not yet an overloaded
 machine. Violations cluster, so their episodes are counted too: runs of predictions that are all violations.
@@ -56,45 +56,27 @@ HOURS_A_WEEK = 168
 
 @dataclass(frozen=True, slots=True)
 class ForecastScore:
-    """Ratios are 0..1, percentiles of the violation rate are over the machines."""
+    """Ratios are 0..1."""
 
     violation_rate: float
-    violation_rate_p50: float
-    violation_rate_p90: float
-    violation_rate_p99: float
     severity: float
     """Mean over all predictions, those without a violation included."""
-    severity_p99: float
-    shortfall: float
-    """Mean severity of the violations alone; NaN without one."""
-    savings: float
-    """Of the whole cell, mean over time."""
-    saved_cores: float
-    """Of the whole cell, mean over time."""
     episodes_a_machine_week: float
 
 
-def score(peaks: FloatArray, oracle: FloatArray, requests: FloatArray, interval_hours: float) -> ForecastScore:
-    """Score predictions; the three arrays are (machines, times), in cores."""
-    violations = oracle - peaks > ROUNDING_CORES
-    severity = np.where(violations, np.divide(oracle - peaks, oracle, out=np.zeros_like(oracle), where=oracle > 0), 0)
-    rates = violations.mean(axis=1)
+def severities(peaks: FloatArray, oracle: FloatArray) -> FloatArray:
+    """Return the severity of each prediction, in cores; 0 without a violation."""
+    missing = np.divide(oracle - peaks, oracle, out=np.zeros_like(oracle), where=oracle > 0)
+    return np.where(oracle - peaks > ROUNDING_CORES, missing, 0)
+
+
+def score(peaks: FloatArray, oracle: FloatArray, interval_hours: float) -> ForecastScore:
+    """Score predictions; both arrays are (machines, times), in cores."""
+    severity = severities(peaks, oracle)
+    violations = severity > 0
     begins = violations & ~np.pad(violations, ((0, 0), (1, 0)))[:, :-1]
     return ForecastScore(
-        violation_rate=float(rates.mean()),
-        violation_rate_p50=float(np.percentile(rates, 50)),
-        violation_rate_p90=float(np.percentile(rates, 90)),
-        violation_rate_p99=float(np.percentile(rates, 99)),
+        violation_rate=float(violations.mean()),
         severity=float(severity.mean()),
-        severity_p99=float(np.percentile(severity, 99)),
-        shortfall=float(severity[violations].mean()) if violations.any() else float("nan"),
-        savings=_savings(peaks.sum(axis=0), requests.sum(axis=0)),
-        saved_cores=float((requests - peaks).sum(axis=0).mean()),
         episodes_a_machine_week=float(begins.sum() / (violations.size * interval_hours / HOURS_A_WEEK)),
     )
-
-
-def _savings(peaks: FloatArray, requests: FloatArray) -> float:
-    """Return the mean over the times at which a pod runs; NaN without one."""
-    is_used = requests > 0
-    return float((1 - peaks[is_used] / requests[is_used]).mean()) if is_used.any() else float("nan")

@@ -45,7 +45,7 @@ def differences(cpu, memory, step_seconds=300, horizon_seconds=3600):
     an_hour = 3600 // step_seconds
     hours = range(an_hour, steps - an_hour, an_hour)
     policy = PredictParameters(predictor="calibrated", horizon_seconds=horizon_seconds)
-    forecasts = replay.replay(node, [policy], hours, an_hour).forecasts
+    forecasts = replay.replay(node, [policy], hours, an_hour)
     found = {}
     for resource in RESOURCES:
         unit, requests = UNITS[resource], forecasts[resource].requests

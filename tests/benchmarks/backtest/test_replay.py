@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.backtest import cell
+from benchmarks.backtest import cell, scores
 from benchmarks.backtest.cell import Setting, replay_cell
 from benchmarks.backtest.replay import Unanswered, replay
-from koordctl.backtest import scores, sources
+from koordctl.backtest import sources
 from koordctl.backtest.node_history import SeriesStay
 from koordctl.backtest.sources import Traces
 from koordlet.prediction.parameters import PredictParameters
@@ -49,14 +49,8 @@ def test_a_pod_that_takes_the_place_of_another_is_cold_and_its_predecessor_gone(
     assert found.oracle.tolist() == [1.0, 4.0, 4.0, 4.0]  # at 49 the pod leaves with the next step
 
 
-def test_rejects_policies_that_cannot_share_a_history():
-    others = [PredictParameters(), PredictParameters(cpu_half_life_seconds=60)]
-    with pytest.raises(ValueError, match="different half-lives need a history each"):
-        run([SeriesStay(0, 0, 100)], others, [10])
-
-
-def test_a_predictor_without_a_prediction_stops_the_run_with_its_reason():
-    with pytest.raises(Unanswered, match="no-such-predictor at 9000 s: predictor no-such-predictor is not installed"):
+def test_a_predictor_without_a_prediction_stops_the_run():
+    with pytest.raises(Unanswered, match="no-such-predictor at 9000 s: no prediction"):
         run([SeriesStay(0, 0, 100)], [PredictParameters(predictor="no-such-predictor")], [30])
 
 
@@ -73,7 +67,7 @@ def test_a_predictor_that_is_switched_off_stops_the_run(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     source = "class Bad:\n    def predict(self, load):\n        return -1\n"
     installed_package.write(tmp_path, "negative", {"v/negative": "negative:Bad"}, source)
-    with pytest.raises(Unanswered, match=r"predict\(cpu\) returned -1.0"):
+    with pytest.raises(Unanswered, match="v/negative"):
         run([SeriesStay(0, 0, 100)], [PredictParameters(predictor="v/negative")], [50], STEADY[:1])
 
 
@@ -97,12 +91,6 @@ def test_calibrated_keeps_its_target_on_real_usage_and_saves_more_than_v2():
     )
     assert one.violation_rate <= 0.02  # two nodes of two days: one violation is half a percent
     assert n_sigma.savings < one.savings <= two.savings
-
-
-def test_rejects_policies_that_cannot_share_a_calibration():
-    others = [PredictParameters(), PredictParameters(horizon_seconds=900)]
-    with pytest.raises(ValueError, match="different horizons need a calibration each"):
-        run([SeriesStay(0, 0, 100)], others, [10])
 
 
 def test_a_trace_of_memory_is_predicted_as_memory():

@@ -282,7 +282,7 @@ def test_a_pod_that_moves_is_on_one_node_at_a_time(source, first):
 def test_usage_of_the_root_cgroup_is_that_of_pods_and_system(first):
     candidates = all_candidates(3600)
     at = [50, 150, 250]
-    found = replay.replay(first, [each.parameters for each in candidates], at, 12).forecasts
+    found = replay.replay(first, [each.parameters for each in candidates], at, 12)
     cpu, memory = found[Resource.CPU], found[Resource.MEMORY]
     np.testing.assert_allclose(cpu.usage, [1.5, 1.5, 1.0], rtol=1e-6)
     np.testing.assert_allclose(cpu.requests, [3.0, 5.0, 2.0])

@@ -35,34 +35,17 @@ def test_a_calibrated_peak_is_near_the_usage_after_a_day_of_forecasts(learning, 
     # Two pods never use more than 2 cores together; the mean and five deviations of them are 1.5 + 5 * 0.5.
     plain = policy("n-sigma-v2", members=("percentile",))
     for policies in ([learning], [plain, learning]):
-        found = replay.replay(alternating(), policies, [STEPS - 2], 1).forecasts[Resource.CPU]
+        found = replay.replay(alternating(), policies, [STEPS - 2], 1)[Resource.CPU]
         assert least <= found.peaks[-1, 0] <= most
         assert found.oracle.tolist() == [2.0]
     assert found.peaks[0, 0] == pytest.approx(4.0, abs=0.01)
 
 
-def test_a_policy_without_a_prediction_is_named_with_the_time_and_the_others_are_predicted():
+def test_a_policy_without_a_prediction_has_no_peak_and_the_others_are_predicted():
     policies = [policy("n-sigma-v2"), policy("max", members=("max",)), policy("n-sigma-v2")]
-    found = replay.replay(alternating(steps=40), policies, [10, 38], 1)
-    assert found.unanswered == [(1, step * STEP, "max cannot be a member of itself") for step in (10, 38)]
-    peaks = found.forecasts[Resource.CPU].peaks
+    peaks = replay.replay(alternating(steps=40), policies, [10, 38], 1)[Resource.CPU].peaks
     assert np.isnan(peaks).tolist() == [[False] * 2, [True] * 2, [False] * 2]
     assert peaks[0].tolist() == peaks[2].tolist()
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"cpu_half_life_seconds": 7_200.0}, "half-lives"),
-        ({"memory_half_life_seconds": 7_200.0}, "half-lives"),
-        ({"horizon_seconds": 1_800.0}, "horizons"),
-    ],
-)
-def test_policies_that_cannot_share_a_history_are_refused(changes, text):
-    other = PredictParameters(**({"predictor": "n-sigma-v2", "horizon_seconds": 900} | changes))
-    with pytest.raises(ValueError, match=text):
-        replay.replay(alternating(steps=4), [policy("n-sigma-v2"), other], [1], 1)
-    assert replay.replay(alternating(steps=4), [policy("n-sigma-v2")], [], 1).unanswered == []
 
 
 def mixed(capacity=None, node_cores=9.0):
@@ -82,7 +65,7 @@ def mixed(capacity=None, node_cores=9.0):
 
 
 def recorded(node, resource):
-    return replay.replay(node, [policy("n-sigma-v2")], [1], 2).forecasts[resource]
+    return replay.replay(node, [policy("n-sigma-v2")], [1], 2)[resource]
 
 
 @pytest.mark.parametrize(("resource", "unit", "others"), [(Resource.CPU, 1, 0), (Resource.MEMORY, GIB, 8 + 16)])

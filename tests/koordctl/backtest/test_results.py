@@ -27,31 +27,10 @@ def of_one_resource(resource, used, requested=(2.0, 3.0)):
 def test_a_pod_is_charged_its_request_while_it_is_cold_and_its_usage_then():
     history = of_one_resource(Resource.CPU, [[0.5] * 31, [1.0] * 31])
     policy = PredictParameters(predictor="percentile", cold_start_period_seconds=2 * 3600, safety_margin_percent=0)
-    found = replay.replay(history, [policy], [0, 30], 1).forecasts[Resource.CPU]
+    found = replay.replay(history, [policy], [0, 30], 1)[Resource.CPU]
     assert found.requests.tolist() == [5.0, 5.0]
     assert found.peaks[0, 0] == 5.0
     assert 1.5 <= found.peaks[0, 1] < 1.5 * 1.05 + 0.002  # the upper end of a bucket of each pod
-
-
-def test_the_severity_is_the_missing_share_of_the_oracle():
-    peaks = np.array([[100.0 - number for number in range(101)]])
-    found = scores.score(peaks, np.full_like(peaks, 100.0), np.full_like(peaks, 200.0), 1.0)
-    assert found.severity == pytest.approx(0.5)
-    assert found.severity_p99 == pytest.approx(0.99)
-    assert found.shortfall == pytest.approx(0.505)  # the mean of 0.01 to 1
-    assert found.violation_rate == pytest.approx(100 / 101)
-    assert found.savings == pytest.approx(0.75)
-    assert found.saved_cores == pytest.approx(150.0)
-
-
-def test_violations_one_after_the_other_are_one_episode():
-    peaks = np.ones((2, 168))
-    peaks[0, [0, 1, 7]] = 0.5
-    peaks[1, 100:168] = 0.5
-    found = scores.score(peaks, np.ones_like(peaks), np.full_like(peaks, 2.0), 1.0)
-    assert found.episodes_a_machine_week == pytest.approx(3 / 2)
-    twice = scores.score(peaks, np.ones_like(peaks), np.full_like(peaks, 2.0), 2.0)
-    assert twice.episodes_a_machine_week == pytest.approx(3 / 4)
 
 
 class Recorded:
@@ -198,14 +177,6 @@ def test_the_mid_resources_of_the_oracle_are_what_prod_requests_and_does_not_use
     found = oracle_of(allocatable)
     assert (found.mid, found.mid_p10) == (pytest.approx(mid), pytest.approx(mid))
     assert found.peak == pytest.approx(1)
-
-
-def test_a_peak_that_is_met_is_no_violation_and_rounding_is_none():
-    peaks = np.array([[1.0, 1.0 - 1e-10, 1.0 - 1e-6, 2.0]])
-    found = scores.score(peaks, np.ones((1, 4)), np.full((1, 4), 4.0), 1.0)
-    assert found.violation_rate == pytest.approx(0.25)
-    assert found.severity == pytest.approx(1e-6 / 4)
-    assert found.shortfall == pytest.approx(1e-6)
 
 
 def test_a_pod_runs_from_its_start_to_before_its_end():

@@ -64,7 +64,7 @@ def test_a_young_node_is_predicted_with_the_scores_of_nodes_like_it():
     policy = [PredictParameters(predictor="calibrated", horizon_seconds=horizon)]
     at = [round((4 * 24 - hours) * HOUR / step) for hours in range(24, 1, -1)]
     without, with_prior = (
-        replay.replay(nodes[0], policy, at, 1, handed=given[0]).forecasts[Resource.CPU].peaks.mean()
+        replay.replay(nodes[0], policy, at, 1, handed=given[0])[Resource.CPU].peaks.mean()
         for given in (handed, workload_history.with_priors(handed, scored))
     )
     assert with_prior < 0.95 * without
