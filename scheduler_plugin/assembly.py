@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -74,22 +73,9 @@ class Parts:
         self.waits = LoadWaits(load_aware_args.soft_after_seconds)
         self.refused = RefusedPods(self.cycle, self.vectors, len(self.resources), self.waits)
         self.counts = DecisionCounts(len(self.cycle.reasons))
-        self.extender = Extender(
-            self.cluster, self.cycle, self.estimator_args, self.records, waits=self.waits, counts=self.counts
-        )
-
-    @functools.cached_property
-    def answers(self) -> Answers:
-        """Return the answers for the plugin inside kube-scheduler."""
-        return Answers(
-            self.cluster,
-            self.cycle,
-            self.estimator_args,
-            self.records,
-            refused=self.refused,
-            waits=self.waits,
-            counts=self.counts,
-        )
+        deciding = self.cluster, self.cycle, self.estimator_args, self.records, self.waits, self.counts
+        self.extender = Extender(*deciding)
+        self.answers = Answers(*deciding, self.refused)
 
     def check_blindness(self, silent_seconds: float | None, now: float) -> str:
         """Decide whether expired nodes pass, and return the cause; `silent_seconds` is of the NodeMetrics' watch."""

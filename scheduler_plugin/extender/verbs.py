@@ -8,13 +8,13 @@ again, or 30 s pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
 
 from api_types.kubernetes import pods
-from scheduler_plugin.decisions.metrics import DecisionCounts
-from scheduler_plugin.decisions.recorder import DecisionRecords
+from scheduler_plugin.decisions.deciding import Decider
 from scheduler_plugin.extender.wire_types import (
     ExtenderArgs,
     ExtenderFilterResult,
@@ -22,12 +22,8 @@ from scheduler_plugin.extender.wire_types import (
     ExtenderPreemptionResult,
     HostPriority,
 )
-from scheduler_plugin.framework.interface import ReasonCodes, SchedulingCycle, combined, without_victims
-from scheduler_plugin.plugins.load_aware.plugin import LoadAware
+from scheduler_plugin.framework.interface import ReasonCodes, without_victims
 from scheduler_plugin.state import pod_info
-from scheduler_plugin.state.cluster import Cluster
-from scheduler_plugin.state.estimator import EstimatorArgs
-from scheduler_plugin.state.load_waits import LoadWaits
 from scheduler_plugin.state.pod_info import PodInfo
 
 T = TypeVar("T")
@@ -42,65 +38,45 @@ class BadExtenderCall(Exception):
     """A malformed request; the message states the problem."""
 
 
-class Extender:
-    """The verbs over one cluster state. `now` is Unix time."""
+@dataclass(eq=False)
+class Extender(Decider):
+    """The verbs over one cluster state."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        cycle: SchedulingCycle,
-        estimator_args: EstimatorArgs,
-        records: DecisionRecords,
-        *,
-        waits: LoadWaits,
-        counts: DecisionCounts,
-    ) -> None:
-        self._cluster = cluster
-        self._cycle = cycle
-        self._estimator_args = estimator_args
-        self._records = records
-        self._waits = waits
-        self._counts = counts
-        self.assumed_seconds = 30.0
-        """How long a pod counts on its expected node; 0: not at all."""
-        self._filtered = ""
-        """UID of the last pod that was filtered, before its prioritize call."""
+    assumed_seconds: float = 30.0
+    """How long a pod counts on its expected node; 0: not at all."""
+    _filtered: str = ""
+    """UID of the last pod that was filtered, before its prioritize call."""
 
     def filter(self, body: bytes, now: float) -> bytes:
         """Return the names of the nodes on which the pod may run. Raises BadExtenderCall."""
         args = _decode(_ARGS, body)
         names = _names(args)
         pod = self._begin(args.pod)
-        rows = self._cluster.vectors.find(names)
-        codes = self._cycle.filter(pod, rows, now)
-        texts = self._cycle.reasons if codes is None else self._cycle.reason_texts(pod)
+        rows = self.cluster.vectors.find(names)
+        codes, texts = self.decide(pod, rows, now)
         self._filtered = pod.uid
-        self._records.began(pod, rows, codes, now, texts)
-        self._counts.count(codes)
         passing = names if codes is None else [name for name, code in zip(names, codes, strict=True) if code == 0]
         if passing:
-            self._waits.passed(pod, self._cluster.monotonic())
+            self.waits.passed(pod, self.cluster.monotonic())
             if len(passing) == 1:
                 self._assume(args.pod, passing[0], now)
             return msgspec.json.encode(ExtenderFilterResult(node_names=passing))
         if names:
-            self._follow_wait(pod, codes)
+            self.follow_wait(pod, codes)
         return _none_passed(_reasons(names, codes, texts), args.pod.status.nominated_node_name)
 
     def prioritize(self, body: bytes, now: float) -> bytes:
         """Return the score of each node; an unknown node is left out, which counts as 0. Raises BadExtenderCall."""
         args = _decode(_ARGS, body)
         names = _names(args)
-        rows = self._cluster.vectors.find(names)
+        rows = self.cluster.vectors.find(names)
         pod = self._begin(args.pod)
         if self._filtered != pod.uid:  # kube-scheduler does not call filter
-            self._records.began(pod, rows, None, now, ())
+            self.records.began(pod, rows, None, now, ())
         self._filtered = ""
         names = [name for name, row in zip(names, rows, strict=True) if row >= 0]
         rows = rows[rows >= 0]
-        by_plugin = self._cycle.scores_by_plugin(pod, rows, now)
-        scores = combined(by_plugin, len(rows))
-        self._records.scored(pod, rows, by_plugin, scores)
+        scores = self.scores(pod, rows, now)
         if names:
             self._assume(args.pod, names[int(scores.argmax())], now)
         return msgspec.json.encode([HostPriority(*entry) for entry in zip(names, scores.tolist(), strict=True)])
@@ -120,33 +96,27 @@ class Extender:
         pod = self._begin(args.pod)
         names = list(candidates)
         victims = [(name, {victim.uid for victim in candidates[name].pods or ()}) for name in names]
-        pending = without_victims(self._cluster.mid_requests, pod, victims)
-        codes = self._cycle.filter(pod, self._cluster.vectors.find(names), now, pending)
+        pending = without_victims(self.cluster.mid_requests, pod, victims)
+        codes = self.cycle.filter(pod, self.cluster.vectors.find(names), now, pending)
         passing = names if codes is None else [name for name, code in zip(names, codes, strict=True) if code == 0]
         return msgspec.json.encode(ExtenderPreemptionResult({name: candidates[name] for name in passing}))
 
     def shown(self, pod: pods.Pod, now: float) -> None:
         """Follow a pod that the watch shows on its node."""
-        self._cluster.pod_changed(pod, now)
-        self._waits.end(pod.metadata.uid)
+        self.cluster.pod_changed(pod, now)
+        self.waits.end(pod.metadata.uid)
         if pod.spec.node_name:
-            self._records.bound(pod_info.key(pod), pod.metadata.uid, pod.spec.node_name)
+            self.records.bound(pod_info.key(pod), pod.metadata.uid, pod.spec.node_name)
 
     def _begin(self, pod: pods.Pod) -> PodInfo:
         """Return the facts of a pod, with its wait where that is over; it counts no more by an earlier attempt."""
-        info = pod_info.read(pod, self._estimator_args)
-        self._cluster.stop_assuming(info.key, info.uid)
-        return self._waits.softened(info, self._cluster.monotonic())
+        info = pod_info.read(pod, self.estimator_args)
+        self.cluster.stop_assuming(info.key, info.uid)
+        return self.softened(info)
 
     def _assume(self, pod: pods.Pod, node: str, now: float) -> None:
         if self.assumed_seconds:
-            self._cluster.assume_pod(pod, node, now, self.assumed_seconds)
-
-    def _follow_wait(self, pod: PodInfo, codes: ReasonCodes | None) -> None:
-        if pod.is_prod and self._cycle.rejects_alone(LoadAware.name, codes):
-            self._waits.refused(pod, self._cluster.monotonic())
-        else:
-            self._waits.end(pod.uid)
+            self.cluster.assume_pod(pod, node, now, self.assumed_seconds)
 
 
 def _none_passed(reasons: dict[str, str], nominated: str) -> bytes:

@@ -19,22 +19,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import numpy as np
 
 from api_types.kubernetes import pods
-from scheduler_plugin.decisions.metrics import DecisionCounts
-from scheduler_plugin.decisions.recorder import DecisionRecords
-from scheduler_plugin.framework.interface import ReasonCodes, SchedulingCycle, combined, without_victims
+from scheduler_plugin.decisions.deciding import Decider
+from scheduler_plugin.framework.interface import ReasonCodes, without_victims
 from scheduler_plugin.kube_scheduler.frames import Answer, Bytes
 from scheduler_plugin.kube_scheduler.refused_pods import RefusedPods
-from scheduler_plugin.plugins.load_aware.plugin import LoadAware
 from scheduler_plugin.state import pod_info
-from scheduler_plugin.state.cluster import Cluster
-from scheduler_plugin.state.estimator import EstimatorArgs
-from scheduler_plugin.state.load_waits import LoadWaits
 from scheduler_plugin.state.node_columns import Rows
 from scheduler_plugin.state.pod_info import AssignedPod, PodInfo
 
@@ -59,31 +55,18 @@ class _PendingPod:
         self.counted_on = ""
 
 
-class Answers:
-    """Answers by one cluster state. `now` is Unix time."""
+@dataclass(eq=False)
+class Answers(Decider):
+    """Answers by one cluster state."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        cycle: SchedulingCycle,
-        estimator_args: EstimatorArgs,
-        records: DecisionRecords,
-        *,
-        refused: RefusedPods,
-        waits: LoadWaits,
-        counts: DecisionCounts,
-    ) -> None:
-        if len(cycle.reasons) > MOST_REASONS:
-            raise ValueError(f"{len(cycle.reasons)} reasons to reject a node, want at most {MOST_REASONS}")
-        self.nodes = cluster.vectors
-        self._cluster = cluster
-        self._cycle = cycle
-        self._estimator_args = estimator_args
-        self._records = records
-        self._refused = refused
-        self._waits = waits
-        self._counts = counts
-        self._weight = max(cycle.total_weight, 1)
+    refused: RefusedPods
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for more reasons than a code has values."""
+        if len(self.cycle.reasons) > MOST_REASONS:
+            raise ValueError(f"{len(self.cycle.reasons)} reasons to reject a node, want at most {MOST_REASONS}")
+        self.nodes = self.cluster.vectors
+        self._weight = max(self.cycle.total_weight, 1)
         self._pending: dict[str, _PendingPod] = {}
         self._shown: set[int] | None = None
         """Digests of the pods that were repeated since the connection began; None after SYNCED."""
@@ -92,7 +75,7 @@ class Answers:
 
     def reasons(self) -> list[tuple[str, bool]]:
         """Return the text of each reason code from 1 on, and whether victims can end it."""
-        return list(zip(self._cycle.reasons, self._cycle.resolvable, strict=True))
+        return list(zip(self.cycle.reasons, self.cycle.resolvable, strict=True))
 
     # what kube-scheduler shows
 
@@ -107,7 +90,7 @@ class Answers:
     def synced(self) -> None:
         """Drop the pods that were not repeated."""
         if self._shown is not None:
-            for _slice in self._cluster.keep_pods(self._shown):
+            for _slice in self.cluster.keep_pods(self._shown):
                 pass
         self.end()
 
@@ -124,12 +107,12 @@ class Answers:
             self._shown.add(pod_info.pod_digest(pod.metadata.namespace, pod.metadata.name))
         if pod.spec.node_name:
             if pending := self._settle(uid):
-                self._records.bound(pending.info.key, uid, pod.spec.node_name)
-            self._cluster.pod_changed(pod, now)
+                self.records.bound(pending.info.key, uid, pod.spec.node_name)
+            self.cluster.pod_changed(pod, now)
             return ""
-        info = pod_info.read(pod, self._estimator_args)
+        info = pod_info.read(pod, self.estimator_args)
         pending = self._pending.get(uid)
-        record = pod_info.expected(info, pod, self._estimator_args)
+        record = pod_info.expected(info, pod, self.estimator_args)
         if pending is None:
             pending = self._pending[uid] = _PendingPod(info, record, pod.status.nominated_node_name)
         else:
@@ -137,7 +120,7 @@ class Answers:
                 self._stop_counting(pending)
             pending.info, pending.record, pending.nominated = info, record, pod.status.nominated_node_name
         self._count(pending, now)
-        return uid if self._refused.update(info) else ""
+        return uid if self.refused.update(info) else ""
 
     def gone(self, uid: str, key: str) -> None:
         """Drop a pod that was deleted or has ended."""
@@ -145,11 +128,11 @@ class Answers:
         if pending is not None:
             self._stop_counting(pending)
         namespace, _slash, name = key.partition("/")
-        self._cluster.pod_deleted(namespace, name, uid)
+        self.cluster.pod_deleted(namespace, name, uid)
 
     def _settle(self, uid: str) -> _PendingPod | None:
-        self._refused.forget(uid)
-        self._waits.end(uid)
+        self.refused.forget(uid)
+        self.waits.end(uid)
         return self._pending.pop(uid, None)
 
     # notices
@@ -161,8 +144,8 @@ class Answers:
             return  # it was deleted since
         pending.reserved = node
         self._count(pending, now)
-        self._refused.forget(uid)
-        self._waits.passed(self._softened(pending.info), self._cluster.monotonic())
+        self.refused.forget(uid)
+        self.waits.passed(self.softened(pending.info), self.cluster.monotonic())
 
     def unreserve(self, uid: str, now: float) -> None:
         """Give a reservation up. A pod that is bound or gone has none any more."""
@@ -178,12 +161,9 @@ class Answers:
         asked, codes = self._last
         if pending is None or not len(rows):
             return
-        self._refused.refuse(self._softened(pending.info), rows)
-        if asked == uid and codes is not None and pending.info.is_prod and rows[-1] < len(codes):
-            if self._cycle.rejects_alone(LoadAware.name, codes[rows]):
-                self._waits.refused(pending.info, self._cluster.monotonic())
-            else:
-                self._waits.end(uid)
+        self.refused.refuse(self.softened(pending.info), rows)
+        if asked == uid and codes is not None and rows[-1] < len(codes):
+            self.follow_wait(pending.info, codes[rows].astype(np.int16))
 
     def _count(self, pending: _PendingPod, now: float) -> None:
         """Count a pending pod where it is reserved, else where it is nominated."""
@@ -192,12 +172,12 @@ class Answers:
             return
         self._stop_counting(pending)
         if node and pending.record is not None:
-            self._cluster.assume(pod_info.placed(pending.record, now), node)
+            self.cluster.assume(pod_info.placed(pending.record, now), node)
             pending.counted_on = node
 
     def _stop_counting(self, pending: _PendingPod) -> None:
         if pending.counted_on:
-            self._cluster.stop_assuming(pending.info.key, pending.info.uid)
+            self.cluster.stop_assuming(pending.info.key, pending.info.uid)
             pending.counted_on = ""
 
     @contextlib.contextmanager
@@ -212,38 +192,29 @@ class Answers:
         finally:
             self._count(pending, now)
 
-    def _softened(self, info: PodInfo) -> PodInfo:
-        return self._waits.softened(info, self._cluster.monotonic())
-
     # questions
 
     def ask(self, uid: str, now: float) -> Answer:
         """Return code and score of every node for one pod. Raises UnknownPod."""
         with self._uncounted(uid, now) as pending:
             pending.reserved = ""
-            return self._ask(pending, self._softened(pending.info), now)
+            return self._ask(pending, self.softened(pending.info), now)
 
     def _ask(self, pending: _PendingPod, pod: PodInfo, now: float) -> Answer:
         rows = self.nodes.used_rows()
         count = int(rows[-1]) + 1 if len(rows) else 0
-        codes = self._cycle.filter(pod, rows, now)
-        texts: Sequence[str] = self._cycle.reasons if codes is None else self._cycle.reason_texts(pod)
-        self._records.began(pod, rows, codes, now, texts)
-        self._counts.count(codes)
+        codes, texts = self.decide(pod, rows, now)
         passing = rows if codes is None else rows[codes == 0]
-        by_plugin = self._cycle.scores_by_plugin(pod, passing, now)
-        scores = combined(by_plugin, len(passing))
-        if len(passing):
-            self._records.scored(pod, passing, by_plugin, scores)
+        scores = self.scores(pod, passing, now)
         by_row = None if codes is None else _by_row(rows, codes, count)
         self._last = (pod.uid, by_row)
-        usual = enumerate(zip(texts, self._cycle.reasons, strict=True), start=1)
+        usual = enumerate(zip(texts, self.cycle.reasons, strict=True), start=1)
         return Answer(
             self.nodes.generation,
             count,
             by_row,
             _by_row(passing, scores // self._weight, count) if scores.any() else None,
-            self._cycle.code_of_unknown(pod),
+            self.cycle.code_of_unknown(pod),
             # While its victims leave, it must not seem hopeless there: kube-scheduler would evict others elsewhere.
             self.nodes.rows.get(pending.nominated, -1),
             {code: text for code, (text, usual_text) in usual if text is not usual_text},
@@ -252,11 +223,11 @@ class Answers:
     def check(self, uid: str, row: int, without: Sequence[str], now: float) -> int:
         """Return the code of one row once pods with these UIDs have left it. Raises UnknownPod."""
         with self._uncounted(uid, now) as pending:
-            pod, name, victims = self._softened(pending.info), self.nodes.name(row), frozenset(without)
+            pod, name, victims = self.softened(pending.info), self.nodes.name(row), frozenset(without)
             if not name:
-                return self._cycle.code_of_unknown(pod)
-            freed = without_victims(self._cluster.mid_requests, pod, [(name, victims)])
-            codes = self._cycle.filter(pod, np.array([row], dtype=np.intp), now, freed)
+                return self.cycle.code_of_unknown(pod)
+            freed = without_victims(self.cluster.mid_requests, pod, [(name, victims)])
+            codes = self.cycle.filter(pod, np.array([row], dtype=np.intp), now, freed)
             return 0 if codes is None else int(codes[0])
 
 
