@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.series_scenario import from_series
 from koordctl.backtest import node_history, sources
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.simulation.kube_scheduler_model import Weights
 from scheduler_plugin.simulation.outcome import OutcomeSummary, summary
 from scheduler_plugin.simulation.replay import Replay
-from scheduler_plugin.simulation.scenario import Scenario, from_series
+from scheduler_plugin.simulation.scenario import Scenario
 
 EXCERPT = Path(__file__).parent / "backtest" / "data"
 FILE = "azure_v1_vm_cpu_avg.csv.gz"

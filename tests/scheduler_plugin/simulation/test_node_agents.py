@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from benchmarks.series_scenario import from_series
 from scheduler_plugin.simulation.scenario import (
     BEGINNING,
     NodeAgents,
     Scenario,
     SimulatedNode,
     SimulatedPod,
-    from_series,
 )
 from tests.scheduler_plugin import factories
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.series_scenario import from_series
 from scheduler_plugin import assembly
 from scheduler_plugin.config import loader
 from scheduler_plugin.simulation import outcome, scenario
@@ -21,7 +22,7 @@ def parts(load_aware=None, **document):
 
 def a_cluster(shares, requests, *, nodes=2, cores=10, at_seconds=None, lifetime_seconds=None, steps=60):
     """Build a scenario of pods that use a constant share of the cores they request."""
-    return scenario.from_series(
+    return from_series(
         node_count=nodes,
         node_cpu_millis=1000 * cores,
         node_memory_bytes=100 * GIB,
@@ -84,7 +85,7 @@ def test_a_pod_waits_until_another_leaves():
 def test_the_report_that_cools_a_node_wakes_a_pod():
     # The first pod uses 9 of 10 cores for 600 s, then almost none; its node reports every 60 s.
     usage = [np.array([9000.0] * 10 + [100.0]), np.array([500.0])]
-    cluster = scenario.from_series(
+    cluster = from_series(
         node_count=1,
         node_cpu_millis=10_000,
         node_memory_bytes=100 * GIB,
