@@ -90,7 +90,7 @@ def _serve(ports_to: Connection, kubeconfig: str, plugin_socket: str | None) -> 
 
     async def serve() -> None:
         running = asyncio.create_task(app.run())
-        while not (ports := app.ports()):
+        while not (ports := app.ports):
             await asyncio.sleep(0.01)
         ports_to.send(ports)
         await running

@@ -49,7 +49,6 @@ _LONGEST_PAUSE_SECONDS: Final = 86_400.0
 class TrainingRound:
     """Result of one training."""
 
-    trained_series: int
     expired_pods: int
     refused_pods: int
     """Number of pods without a model because there are too many; they are charged their requests."""
@@ -164,7 +163,7 @@ class UsageModels:
             bank.add(rows[present], values[chosen, column][present], now_seconds)
         self.trained_seconds, self._trained_boot_seconds = now_seconds, boot_seconds
         unusable = int(np.count_nonzero(~usable))
-        return TrainingRound(len(rows), self._expire(now_seconds), len(refused), unusable, step_seconds)
+        return TrainingRound(self._expire(now_seconds), len(refused), unusable, step_seconds)
 
     def begin_again(self, keys: Iterable[SeriesKey]) -> None:
         """Discard the samples of series whose recorded history begins with the next training."""

@@ -58,7 +58,8 @@ class ExtenderApp:
         self._plugin_server = self._new_plugin_server()
         self._began_at = self._beat_at = time.monotonic()
         self._stop = asyncio.Event()
-        self._ports: Ports | None = None
+        self.ports: Ports | None = None
+        """None before it listens."""
         for default in (ProcessCollector, PlatformCollector, GCCollector):
             default(registry=self._registry)
         self._registry.register(ProfilesCollector(self._profiles))
@@ -98,7 +99,7 @@ class ExtenderApp:
     ) -> None:
         try:
             await server.start()
-            self._ports = Ports(0, endpoint.port, endpoint.debug_port)
+            self.ports = Ports(0, endpoint.port, endpoint.debug_port)
             log.info("serving kube-scheduler on %s, probes on port %d", self._settings.plugin_socket, endpoint.port)
             work = [task for profile in self._profiles for task in profile.work(api, None)]
             await tasks.run([*work, self._housekeeping(), server.wake()], self._stop)
@@ -121,7 +122,7 @@ class ExtenderApp:
         )
         try:
             await server.start()
-            self._ports = Ports(server.port, endpoint.port, endpoint.debug_port)
+            self.ports = Ports(server.port, endpoint.port, endpoint.debug_port)
             log.info(
                 "serving kube-scheduler on %s, probes and metrics on port %d",
                 listening.host_and_port(settings.extender_address, server.port),
@@ -135,10 +136,6 @@ class ExtenderApp:
 
     def _unsynced(self) -> list[str]:
         return sorted({watch for profile in self._profiles for watch in profile.unsynced()})
-
-    def ports(self) -> Ports | None:
-        """Return the ports of the process; None before it listens."""
-        return self._ports
 
     def stop(self) -> None:
         """End `run` after the current call."""

@@ -82,10 +82,10 @@ async def started(server, tmp_path, configuration=None, **settings):
     )
     app = ExtenderApp(chosen, loader.parse_all(configuration or {}))
     running = asyncio.create_task(app.run())
-    while not app.ports():
+    while not app.ports:
         assert not running.done(), running.exception()
         await asyncio.sleep(0.005)
-    yield app.ports()
+    yield app.ports
     app.stop()
     await running
 
