@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from koordlet.collectors import rates
@@ -35,23 +36,19 @@ _DISCOVERY = "pod discovery"
 """Name of the source, in statistics and in `NoData`."""
 
 
+@dataclass(eq=False)
 class PodUsageCollector(Collector):
     """Usage of pods from tick to tick, and of the system as the rest of the node."""
 
     name: ClassVar[str] = "pod usage"
 
-    def __init__(
-        self,
-        discovery: CgroupDiscovery,
-        budget: DescriptorBudget,
-        statistics: CollectStatistics,
-        monotonic_ns: Callable[[], int] = time.monotonic_ns,
-    ) -> None:
-        self._discovery = discovery
-        self._budget = budget
-        self._statistics = statistics
-        self._monotonic_ns = monotonic_ns
-        self._pods = CgroupBatch(statistics, POD_MEMORY_TICKS)
+    discovery: CgroupDiscovery
+    budget: DescriptorBudget
+    statistics: CollectStatistics
+    monotonic_ns: Callable[[], int] = time.monotonic_ns
+
+    def __post_init__(self) -> None:
+        self._pods = CgroupBatch(self.statistics, POD_MEMORY_TICKS)
         self._followed_groups: FollowedGroups | None = None
         self._followed: tuple[DiscoveredGroups, Mapping[str, int] | None] | None = None
         self._pods_before: frozenset[str] = frozenset()
@@ -72,22 +69,22 @@ class PodUsageCollector(Collector):
 
         The groups of pods that are not in `bound_pods` may be remains of ended pods; None: they are not known.
         """
-        with self._statistics.timed(_DISCOVERY):
-            groups = self._discovery.refresh(self._monotonic_ns() / 1e9)
+        with self.statistics.timed(_DISCOVERY):
+            groups = self.discovery.refresh(self.monotonic_ns() / 1e9)
             if isinstance(groups, NoData):
-                self._statistics.failed(_DISCOVERY)
+                self.statistics.failed(_DISCOVERY)
                 self.close()
                 tick.no_data.append(groups)
                 return NO_SERIES
-            self._statistics.failed(_DISCOVERY, len(groups.unmeasurable))
+            self.statistics.failed(_DISCOVERY, len(groups.unmeasurable))
             self._follow(groups, tick.named_containers)
         pods = self._pods
-        with self._statistics.timed(cgroup_batch.CPU):
-            cpu_rates = pods.cpu_cores(self._monotonic_ns, tick.cpu_count)
-        with self._statistics.timed(cgroup_batch.MEMORY):
+        with self.statistics.timed(cgroup_batch.CPU):
+            cpu_rates = pods.cpu_cores(self.monotonic_ns, tick.cpu_count)
+        with self.statistics.timed(cgroup_batch.MEMORY):
             tick.pods = pods.usage(cpu_rates, tick.machine_bytes, tick.counts_page_cache, swap_bytes=tick.swap_bytes)
         for path in pods.ended:
-            self._discovery.invalidate(path)
+            self.discovery.invalidate(path)
         tick.groups = self._followed_groups
         self._note_completeness(tick, groups)
         if tick.node is not None and tick.are_pods_complete:
@@ -114,7 +111,7 @@ class PodUsageCollector(Collector):
         self._pods.keep_only(paths)
         for uid, path in paths.items():
             if uid not in self._pods.readers:
-                self._pods.readers[uid] = CgroupReader(groups.layout, path, self._budget)
+                self._pods.readers[uid] = CgroupReader(groups.layout, path, self.budget)
 
     def _note_completeness(self, tick: Tick, groups: DiscoveredGroups) -> None:
         """Add to the tick which pods lack a sample, and whether the others are all that ran."""
@@ -131,10 +128,10 @@ class PodUsageCollector(Collector):
             unknown &= expected  # not the new ones
             complete = not unknown
         self._pods_before = frozenset(self._pods.readers) - lasting
-        self._statistics.groups = len(self._pods.readers)
-        self._statistics.open_files = self._budget.open_files
-        self._statistics.pods_in_system = len(lasting) - len(orphans)
-        self._statistics.orphan_groups = len(orphans)
+        self.statistics.groups = len(self._pods.readers)
+        self.statistics.open_files = self.budget.open_files
+        self.statistics.pods_in_system = len(lasting) - len(orphans)
+        self.statistics.orphan_groups = len(orphans)
         tick.unmeasured_pods, tick.pods_in_system = frozenset(unknown), lasting - orphans
         tick.are_pods_complete = complete
         tick.no_data += groups.unmeasurable.values()

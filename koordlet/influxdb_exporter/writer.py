@@ -13,6 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Protocol
 
 from apiserver_client.backoff import Backoff
@@ -133,33 +134,26 @@ class Destination(Protocol):
         """Write points of line protocol with times in seconds. Raises WriteFailed."""
 
 
+@dataclass(eq=False)
 class Writer:
     """Thread that sends batches. `start` it once, and end it once with `request_drain` and `join`.
 
     `turn` is one step of the thread, and may be called without it.
     """
 
-    def __init__(
-        self,
-        queue: PointQueue,
-        destination: Destination,
-        *,
-        batch_points: int,
-        timeout_ms: int,
-        backoff: Backoff,
-        monotonic: Callable[[], float] = time.monotonic,
-        uniform: Callable[[], float] = random.random,
-    ) -> None:
+    queue: PointQueue
+    destination: Destination
+    _: KW_ONLY
+    batch_points: int
+    timeout_ms: int
+    backoff: Backoff
+    monotonic: Callable[[], float] = time.monotonic
+    uniform: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
         self.failures: dict[Failure, int] = dict.fromkeys(Failure, 0)
         self.last_success_seconds: float | None = None
         """Unix time of the last write that succeeded."""
-        self._queue = queue
-        self._destination = destination
-        self._batch_points = batch_points
-        self._timeout_ms = timeout_ms
-        self._backoff = backoff
-        self._monotonic = monotonic
-        self._uniform = uniform
         self._failed_in_a_row = 0
         self._last_failure: Failure | None = None
         self._drain_until: float | None = None
@@ -178,15 +172,15 @@ class Writer:
 
     def request_drain(self, seconds: float) -> None:
         """Write the queued points for at most `seconds`, until the first failure, then end. Returns at once."""
-        self._drain_until = self._monotonic() + seconds
+        self._drain_until = self.monotonic() + seconds
         self._is_ending.set()
         self._has_points.set()
 
     def join(self) -> None:
         """Wait for the end of draining, at most its time. Points that remain are counted as dropped."""
         if self._drain_until is not None:
-            self._thread.join(max(self._drain_until - self._monotonic(), 0.0))
-        if abandoned := self._queue.abandon():
+            self._thread.join(max(self._drain_until - self.monotonic(), 0.0))
+        if abandoned := self.queue.abandon():
             log.warning("InfluxDB exporter: ended with %d points not written", abandoned)
 
     def _run(self) -> None:
@@ -202,38 +196,38 @@ class Writer:
     def drain(self) -> None:
         """Write until the queue is empty, the time is over or a write fails: a server that was away gets one try."""
         pause: float | None = 0.0
-        while pause == 0.0 and self._monotonic() < (self._drain_until or 0.0):
+        while pause == 0.0 and self.monotonic() < (self._drain_until or 0.0):
             pause = self.turn()
 
     def turn(self) -> float | None:
         """Write one batch. Return the seconds until the next turn: None until woken, 0 when there are more points."""
-        lines = self._queue.take(self._batch_points)
+        lines = self.queue.take(self.batch_points)
         if not lines:
             return None
         try:
-            self._destination.write(lines, self._patience_ms())
+            self.destination.write(lines, self._patience_ms())
         except WriteFailed as problem:
             return self._failed(problem)
         except Exception as error:
             return self._failed(WriteFailed(Failure.UNEXPECTED, f"unexpected error of a write: {error!r}"))
-        self._queue.done()
+        self.queue.done()
         self._succeeded()
-        return 0.0 if self._queue.depth else None
+        return 0.0 if self.queue.depth else None
 
     def _patience_ms(self) -> int:
         if self._drain_until is None:
-            return self._timeout_ms
-        left_ms = int((self._drain_until - self._monotonic()) * 1000)
-        return max(min(self._timeout_ms, left_ms), 1)
+            return self.timeout_ms
+        left_ms = int((self._drain_until - self.monotonic()) * 1000)
+        return max(min(self.timeout_ms, left_ms), 1)
 
     def _succeeded(self) -> None:
         self.last_success_seconds = time.time()
         self._failed_in_a_row = 0
         if self._last_failure is not None:
-            dropped = sum(self._queue.dropped.values())
+            dropped = sum(self.queue.dropped.values())
             log.info(
                 "InfluxDB exporter: writing again, %d points queued, %d dropped since the start",
-                self._queue.depth,
+                self.queue.depth,
                 dropped,
             )
             self._last_failure = None
@@ -245,10 +239,10 @@ class Writer:
             log.warning("InfluxDB exporter: %s", problem)
             self._last_failure = problem.failure
         if problem.failure is Failure.REFUSED:
-            self._queue.refused()
+            self.queue.refused()
             self._failed_in_a_row = 0
             return 0.0
-        self._queue.put_back()
-        pause = self._backoff.seconds(self._failed_in_a_row, self._uniform)
+        self.queue.put_back()
+        pause = self.backoff.seconds(self._failed_in_a_row, self.uniform)
         self._failed_in_a_row += 1
         return max(pause, min(problem.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS))

@@ -69,31 +69,25 @@ class Counts:
     """Unix time of the last written report."""
 
 
+@dataclass(eq=False)
 class AgentCollector(Collector):
     """Reads the agent for a scrape."""
 
-    def __init__(
-        self,
-        reports: ReportBuilder,
-        counts: Counts,
-        watches: Mapping[str, WatchState],
-        checkpointer: Checkpointer,
-        *,
-        cluster: ClusterState,
-    ) -> None:
-        self._reports = reports
-        self._cluster = cluster
-        self._observer = reports.observer
-        self._checkpointer = checkpointer
-        self._counts = counts
-        self._watches_of = watches
+    reports: ReportBuilder
+    counts: Counts
+    watches: Mapping[str, WatchState]
+    checkpointer: Checkpointer
+    cluster: ClusterState
+
+    def __post_init__(self) -> None:
+        self._observer = self.reports.observer
 
     def collect(self) -> Iterable[Metric]:
         """Return all metrics of the agent itself."""
-        yield self._counts.tick_duration.metric(
+        yield self.counts.tick_duration.metric(
             "koordlet_tick_duration_seconds", "Wall time of one tick: collect, aggregate, cache."
         )
-        yield self._counts.tick_lateness.metric(
+        yield self.counts.tick_lateness.metric(
             "koordlet_tick_lateness_seconds", "Delay of a tick after its second; high for a starved or blocked agent."
         )
         yield from self._usage()
@@ -116,7 +110,7 @@ class AgentCollector(Collector):
                 "koordlet_sample_timestamp_seconds", "Unix time of the newest sample.", self._observer.newest_at_seconds
             )
         yield GaugeMetricFamily("koordlet_tracked_series", "Series in memory.", self._observer.cache.series_count)
-        yield CounterMetricFamily("koordlet_ticks", "Ticks done.", self._counts.ticks)
+        yield CounterMetricFamily("koordlet_ticks", "Ticks done.", self.counts.ticks)
         yield CounterMetricFamily(
             "koordlet_refused_samples", "Samples refused: too many series.", self._observer.cache.refused_samples
         )
@@ -162,16 +156,16 @@ class AgentCollector(Collector):
                 yield family
 
     def _prediction(self) -> Iterator[Metric]:
-        yield CounterMetricFamily("koordlet_trainings", "Completed trainings.", self._counts.trainings)
+        yield CounterMetricFamily("koordlet_trainings", "Completed trainings.", self.counts.trainings)
         yield CounterMetricFamily(
             "koordlet_unusable_values",
             "Values excluded from training: NaN, infinite, negative.",
-            self._counts.unusable_values,
+            self.counts.unusable_values,
         )
         yield GaugeMetricFamily(
             "koordlet_refused_identities",
             "Pods whose claim to the UID of another pod is refused.",
-            len(self._cluster.pods.refused),
+            len(self.cluster.pods.refused),
         )
         training = self._observer.newest_training
         yield GaugeMetricFamily(
@@ -182,17 +176,17 @@ class AgentCollector(Collector):
         yield CounterMetricFamily(
             "koordlet_expired_pods", "Models discarded because their pods had gone.", self._observer.expired_pods
         )
-        writes = {"written": self._checkpointer.writes, "failed": self._checkpointer.failures}
+        writes = {"written": self.checkpointer.writes, "failed": self.checkpointer.failures}
         yield counter("koordlet_checkpoint_writes", "Checkpoints written.", ["outcome"], writes)
-        if self._checkpointer.written_seconds is not None:
+        if self.checkpointer.written_seconds is not None:
             yield GaugeMetricFamily(
                 "koordlet_checkpoint_timestamp_seconds",
                 "Unix time of the newest usable checkpoint.",
-                self._checkpointer.written_seconds,
+                self.checkpointer.written_seconds,
             )
         text = "Checks of whether a report is due that gave no prediction, by reason."
-        yield counter("koordlet_reports_without_prediction", text, ["reason"], self._reports.without_prediction)
-        prediction = self._reports.prediction
+        yield counter("koordlet_reports_without_prediction", text, ["reason"], self.reports.without_prediction)
+        prediction = self.reports.prediction
         for resource, name, text in (
             (Resource.CPU, "koordlet_prod_peak_cpu_cores", "Predicted CPU peak of Prod."),
             (Resource.MEMORY, "koordlet_prod_peak_memory_bytes", "Predicted memory peak of Prod."),
@@ -208,15 +202,15 @@ class AgentCollector(Collector):
         yield gauge("koordlet_prod_pods", text, ["history"], pods)
 
     def _outcomes(self) -> Iterator[Metric]:
-        yield counter("koordlet_reports", "NodeMetric reports by outcome.", ["outcome"], self._counts.reports)
+        yield counter("koordlet_reports", "NodeMetric reports by outcome.", ["outcome"], self.counts.reports)
         yield CounterMetricFamily(
-            "koordlet_early_reports", "Reports sent early: the prediction moved.", self._counts.early_reports
+            "koordlet_early_reports", "Reports sent early: the prediction moved.", self.counts.early_reports
         )
-        if self._counts.last_report_seconds is not None:
+        if self.counts.last_report_seconds is not None:
             yield GaugeMetricFamily(
                 "koordlet_last_report_timestamp_seconds",
                 "Unix time of the last written report.",
-                self._counts.last_report_seconds,
+                self.counts.last_report_seconds,
             )
 
     def _watches(self) -> Iterator[Metric]:
@@ -225,16 +219,16 @@ class AgentCollector(Collector):
             (counter, "koordlet_watch_events", "events", "Events received by a watch."),
             (counter, "koordlet_watch_reconnects", "reconnects", "Reconnects of a watch."),
         ):
-            values = {watch: float(getattr(state, attribute)) for watch, state in self._watches_of.items()}
+            values = {watch: float(getattr(state, attribute)) for watch, state in self.watches.items()}
             yield family(name, text, ["watch"], values)
-        unreadable = collections.Counter(watch for watch, _name in list(self._cluster.unreadable))
-        outdated = {watch: unreadable[watch] for watch in self._watches_of}
+        unreadable = collections.Counter(watch for watch, _name in list(self.cluster.unreadable))
+        outdated = {watch: unreadable[watch] for watch in self.watches}
         text = "Objects whose newest state cannot be decoded."
         yield gauge("koordlet_unreadable_objects", text, ["watch"], outdated)
         yield GaugeMetricFamily(
             "koordlet_spec_refused",
             "Whether the newest NodeMetric spec is refused, so that the previous one stays in force.",
-            float(self._cluster.spec_problem is not None),
+            float(self.cluster.spec_problem is not None),
         )
 
 

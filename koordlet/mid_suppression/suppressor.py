@@ -12,6 +12,7 @@ import enum
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, NamedTuple
 
 from api_types.kubernetes.priority_and_qos import PriorityClass
@@ -224,29 +225,25 @@ _LEAST_NAMED_CORES: Final = 0.1
 """Usage beyond limits that is named: a pod may exceed a limit that holds by a little, for a moment."""
 
 
+@dataclass(eq=False)
 class Suppressor:
     """Suppression of one node. Not thread-safe: one event loop calls everything. Times are of a monotonic clock."""
 
-    def __init__(
-        self,
-        observer: NodeObserver,
-        view: ClusterView,
-        monotonic: Callable[[], float],
-        utc_now: Callable[[], dt.datetime],
-        *,
-        is_enabled: bool,
-    ) -> None:
-        self._is_enabled = is_enabled
-        self.planner = Planner(monotonic())
-        self.sender = Sender(self.planner, monotonic, utc_now)
+    observer: NodeObserver
+    view: ClusterView
+    monotonic: Callable[[], float]
+    utc_now: Callable[[], dt.datetime]
+    _: KW_ONLY
+    is_enabled: bool
+
+    def __post_init__(self) -> None:
+        self.planner = Planner(self.monotonic())
+        self.sender = Sender(self.planner, self.monotonic, self.utc_now)
         self.failures = 0
         """Plans that failed by an error of the agent."""
-        self._observer = observer
-        self._view = view
-        self._monotonic = monotonic
         self._pods = SuppressionPods(-1, (), False, frozenset())
         self._sampled_at: float | None = None
-        self._last_sample: float | None = monotonic()
+        self._last_sample: float | None = self.monotonic()
         """Time of the newest sample; None after a time without any."""
         self._waits_at = 0.0
         self._is_prod_short = False
@@ -259,10 +256,10 @@ class Suppressor:
 
     def threshold_percent(self) -> int | None:
         """Return the threshold in force, 0 where suppression is off, None before the cluster is known."""
-        view = self._view
+        view = self.view
         if not view.pods.synced or not view.watches["node_metric"].synced:
             return None
-        if not self._is_enabled or view.resource_version is None:  # deleted, as by an uninstallation
+        if not self.is_enabled or view.resource_version is None:  # deleted, as by an uninstallation
             return 0
         return spec_in_force.suppress_threshold_percent(view.spec.mid_colocation_policy)
 
@@ -272,13 +269,13 @@ class Suppressor:
         if threshold is None:
             self._last_sample = None
             return []
-        if self._pods.version != self._view.pods.version:
+        if self._pods.version != self.view.pods.version:
             self._follow_pods()
         if threshold == 0 and not self._pods.is_lowered:
             self.sender.is_permitted = True
             self._last_sample = self.planner.allowed_millis = self.planner.usage = None
             return []
-        now = self._monotonic()
+        now = self.monotonic()
         node = self._node(now)
         self._sample(now, threshold, node)
         return self.planner.plan(now, threshold, node, self._pods.mid) if self.sender.is_ready(now) else []
@@ -332,7 +329,7 @@ class Suppressor:
         ]
 
     def _follow_pods(self) -> None:
-        self._pods = SuppressionPods.sort(self._view.pods)
+        self._pods = SuppressionPods.sort(self.view.pods)
         self.sender.keep_only({pod.uid for pod in self._pods.mid})
         for pod in self._pods.mid:
             if pod.mid is not None and pod.mid.resize_problem:
@@ -340,7 +337,7 @@ class Suppressor:
                 self.sender.log_once(pod.uid, f"pod {pod.namespace}/{pod.name}: resize: {text}")
 
     def _node(self, now: float) -> NodeCpu | None:
-        capacity, allocatable = self._view.capacity, self._view.allocatable
+        capacity, allocatable = self.view.capacity, self.view.allocatable
         if capacity is None or allocatable is None:
             return None
         if now - self._waits_at >= _WAITS_SECONDS:
@@ -351,10 +348,10 @@ class Suppressor:
 
     def _exclusive(self) -> Mapping[str, int]:
         """Return the CPUs outside of the shared pool, to which alone everything here applies."""
-        return node_observer.exclusive_cpus(self._observer.pods_by_uid, self._observer.collector.collectors)
+        return node_observer.exclusive_cpus(self.observer.pods_by_uid, self.observer.collector.collectors)
 
     def _has_short_prod(self, now: float) -> bool:
-        pods, collectors = self._observer.pods_by_uid, self._observer.collector.collectors
+        pods, collectors = self.observer.pods_by_uid, self.observer.collector.collectors
         waiting = self._cpu_waits.waiting(now, pod_pressure.waits(collectors, Resource.CPU))
         return any(
             (pod := pods.get(uid)) is not None and series.counted_class(pod.priority_class) is PriorityClass.PROD
@@ -363,7 +360,7 @@ class Suppressor:
 
     def _sample(self, now: float, threshold_percent: int, node: NodeCpu | None) -> None:
         """Add the newest sample, which is the mean since the one before it."""
-        sampled_at = self._observer.newest_at_seconds
+        sampled_at = self.observer.newest_at_seconds
         if node is None:
             self._last_sample = None
             return
@@ -373,12 +370,12 @@ class Suppressor:
         if begin is None:  # the time that it covers is unknown, and earlier samples are of another time
             self.planner.recent = RecentUsage()
             return
-        usage = node_usage.from_samples(self._observer.newest, self._pods)
+        usage = node_usage.from_samples(self.observer.newest, self._pods)
         if usage is not None and sampled_at is not None:
-            newest = self._observer.newest
+            newest = self.observer.newest
             alone = sum(newest[key].cpu_cores for key in map(pod_key, self._exclusive()) if key in newest)
             usage = usage._replace(node=usage.node - alone, prod=max(usage.prod - alone, 0.0))
             threshold = node.capacity_millis * threshold_percent / 100_000
-            beyond_limits = self.planner.note_usage(now, self._pods.mid, self._observer.newest)
+            beyond_limits = self.planner.note_usage(now, self._pods.mid, self.observer.newest)
             usage = usage._replace(beyond_limits=beyond_limits)
             self.planner.recent.add(max(begin, now - node_usage.STALE_SECONDS), now, usage, threshold)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ _LISTED_DECISIONS: Final = 500
 _TIMEOUT_SECONDS: Final = 2.0  # of a read in the event loop
 
 
+@dataclass(eq=False)
 class DebugPages:
     """Pages about the parts of each profile of a process, whose event loop is `loop`.
 
@@ -32,18 +34,13 @@ class DebugPages:
     plugin or extender.
     """
 
-    def __init__(
-        self,
-        profiles: Sequence[Parts],
-        configurations: Mapping[str, PluginConfiguration],
-        loop: asyncio.AbstractEventLoop,
-        mode: str,
-    ) -> None:
-        self._mode = mode
-        self._profiles = profiles
-        self._parts = profiles[0]
-        self._configurations = configurations
-        self._loop = loop
+    profiles: Sequence[Parts]
+    configurations: Mapping[str, PluginConfiguration]
+    loop: asyncio.AbstractEventLoop
+    mode: str
+
+    def __post_init__(self) -> None:
+        self._parts = self.profiles[0]
 
     def routes(self) -> dict[str, Route]:
         """Return the page of each path, for the HTTP endpoint of the process."""
@@ -57,12 +54,12 @@ class DebugPages:
         """Show the state of one node; without a name, the time of each node's report."""
         if not query["path"]:
             return http_endpoint.json_page(decision_metrics.report_ages(self._parts.vectors))
-        future = asyncio.run_coroutine_threadsafe(self._held(query["path"]), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._held(query["path"]), self.loop)
         return http_endpoint.json_page(future.result(_TIMEOUT_SECONDS))
 
     def pod(self, query: Mapping[str, str]) -> Page:
         """Explain the decisions on a pod, for `?nodes=` nodes at most; without a name, list the pods."""
-        future = asyncio.run_coroutine_threadsafe(self._decisions(query["path"]), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._decisions(query["path"]), self.loop)
         parts, decisions, of_namespace = future.result(_TIMEOUT_SECONDS)
         if not query["path"]:
             return http_endpoint.json_page(explanation.index(decisions))
@@ -74,12 +71,12 @@ class DebugPages:
         most = query.get("nodes", "0")
         most_nodes = int(most) if most.isascii() and most.isdigit() and len(most) < 10 else 0
         page = explanation.page(query["path"], decisions, plugins, parts.resources, most_nodes)
-        decided = [decision | {"mode": self._mode} for decision in page["decisions"]]
+        decided = [decision | {"mode": self.mode} for decision in page["decisions"]]
         return http_endpoint.json_page(page | {"decisions": decided, "midOfNamespace": of_namespace})
 
     def configuration(self) -> Page:
         """Show the effective configuration, with every default."""
-        return Page("application/yaml", yaml_text.dump(loader.effective_document(self._configurations)).encode())
+        return Page("application/yaml", yaml_text.dump(loader.effective_document(self.configurations)).encode())
 
     async def _held(self, name: str) -> dict[str, Any]:
         return pages.node_page(self._parts.cluster.entries.get(name), self._parts.resources)
@@ -90,9 +87,9 @@ class DebugPages:
         Of the last ones only what never shrinks is read.
         """
         if not key:
-            recent = [one for parts in self._profiles for one in parts.records.recent(_LISTED_DECISIONS)]
+            recent = [one for parts in self.profiles for one in parts.records.recent(_LISTED_DECISIONS)]
             return self._parts, sorted(recent, key=lambda one: -one.at)[:_LISTED_DECISIONS], None
-        for parts in self._profiles:
+        for parts in self.profiles:
             if decisions := parts.records.decisions(key):
                 pod, namespace = decisions[0].pod, mid_quotas.pod_namespace(key)
                 is_mid = pod.mid_cpu_millis or pod.mid_memory_bytes

@@ -16,6 +16,7 @@ import collections
 import enum
 import math
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -69,20 +70,16 @@ class _RefusedPod:
         """Row on which the pod counts until `woken_until`; -1: on none."""
 
 
+@dataclass(eq=False)
 class RefusedPods:
     """Pods that wait for a node to pass. Times are monotonic seconds, but for `now`, which is compared with reports."""
 
-    def __init__(
-        self,
-        cycle: SchedulingCycle,
-        vectors: NodeColumns,
-        resource_count: int,
-        waits: LoadWaits,
-    ) -> None:
-        self._cycle = cycle
-        self._vectors = vectors
-        self._resource_count = resource_count
-        self._waits = waits
+    cycle: SchedulingCycle
+    vectors: NodeColumns
+    resource_count: int
+    waits: LoadWaits
+
+    def __post_init__(self) -> None:
         self._pods: collections.OrderedDict[str, _RefusedPod] = collections.OrderedDict()
         """By UID, in the order of the first refusal."""
         self._turns: collections.Counter[str] = collections.Counter()
@@ -123,7 +120,7 @@ class RefusedPods:
 
     def _due(self, rows: Rows, monotonic: float) -> Collection[_RefusedPod]:
         """Return the pods to compare: those with a named row that has changed, or all."""
-        vectors, everywhere = self._vectors, self._counts_everywhere()
+        vectors, everywhere = self.vectors, self._counts_everywhere()
         is_full = everywhere != self._everywhere or monotonic - self._full_round_at >= _FULL_ROUND_SECONDS
         changed = RowSet(rows[vectors.changed_at[rows] > self._seen_version])
         if is_full:
@@ -137,7 +134,7 @@ class RefusedPods:
 
     def _counts_everywhere(self) -> tuple[object, ...]:
         """Return what rejects or passes on every node at once."""
-        vectors = self._vectors
+        vectors = self.vectors
         return vectors.mid_quotas.version, vectors.mid_quotas.is_known, vectors.frozen, vectors.blindness
 
     def _ordered(self, pods: Collection[_RefusedPod]) -> list[_RefusedPod]:
@@ -175,7 +172,7 @@ class RefusedPods:
         It is due when a node, a pod, a quota or midEmergency has changed, until every pod was compared since; and when
         time has passed.
         """
-        state = (self._vectors.version, self.refusals, self._counts_everywhere())
+        state = (self.vectors.version, self.refusals, self._counts_everywhere())
         if state != self._seen or monotonic - self._round_at >= _FULL_ROUND_SECONDS:
             self._left_to_compare = len(self._pods)
         elif self._left_to_compare <= 0:
@@ -189,7 +186,7 @@ class RefusedPods:
         `now` is the time of reports.
         """
         self._halve_turns(monotonic)
-        rows = np.fromiter(self._vectors.rows.values(), dtype=np.intp, count=len(self._vectors.rows))
+        rows = np.fromiter(self.vectors.rows.values(), dtype=np.intp, count=len(self.vectors.rows))
         if not self._pods or not len(rows):
             return
         comparison = _Comparison(rows, self._room(rows, monotonic), now, monotonic, set())
@@ -208,8 +205,8 @@ class RefusedPods:
         """Compare a pod with the nodes, unless the result is known; see `choose`."""
         if refused.woken_until > comparison.monotonic or self._pods.get(refused.pod.uid) is not refused:
             return  # it may be bound, or refused again, while the caller paused
-        refused.pod = self._waits.softened(refused.pod, comparison.monotonic)
-        changed = np.flatnonzero(self._vectors.changed_at[comparison.rows] > refused.compared_version)
+        refused.pod = self.waits.softened(refused.pod, comparison.monotonic)
+        changed = np.flatnonzero(self.vectors.changed_at[comparison.rows] > refused.compared_version)
         refused.is_due, refused.compared_version = False, self._seen_version
         named = changed[refused.named.contains(comparison.rows[changed])]
         rows = comparison.rows[named]
@@ -217,7 +214,7 @@ class RefusedPods:
         alike = _without_identity(refused.pod), rows.tobytes()
         if alike in comparison.hopeless:
             return
-        codes = self._cycle.filter(refused.pod, rows, comparison.now, pending)
+        codes = self.cycle.filter(refused.pod, rows, comparison.now, pending)
         passing = rows if codes is None else rows[codes == 0]
         if not len(passing):
             comparison.hopeless.add(alike)
@@ -232,7 +229,7 @@ class RefusedPods:
 
     def _room(self, rows: Rows, monotonic: float) -> _NodeRoom:
         """Return what the woken pods take; those whose time is over take nothing."""
-        room = _NodeRoom(rows, self._resource_count)
+        room = _NodeRoom(rows, self.resource_count)
         for refused in self._pods.values():
             if refused.woken_until > monotonic:
                 room.count(refused)

@@ -15,7 +15,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -55,28 +55,21 @@ class Profile:
     """The name that kube-scheduler has for it."""
 
 
+@dataclass(eq=False)
 class PluginServer:
-    """Server of the profiles of one kube-scheduler."""
+    """Server of the profiles of one kube-scheduler; `observe` gets the seconds of questions."""
 
-    def __init__(
-        self,
-        path: Path,
-        profiles: Sequence[Profile],
-        *,
-        observe: Callable[[str, float], None],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """Serve profiles. `observe` gets the seconds of questions."""
-        self._path = path
-        self._profiles = profiles
-        self._observe = observe
-        self._clock = clock
-        self._server: asyncio.Server | None = None
+    path: Path
+    profiles: Sequence[Profile]
+    _: KW_ONLY
+    observe: Callable[[str, float], None]
+    clock: Callable[[], float] = time.time
+    _server: asyncio.Server | None = None
 
     @property
     def is_synced(self) -> bool:
         """Return whether kube-scheduler is connected, and has shown all pods to each profile that it has."""
-        connections = [profile.connection for profile in self._profiles if profile.connection is not None]
+        connections = [profile.connection for profile in self.profiles if profile.connection is not None]
         return bool(connections) and all(connection.is_synced for connection in connections)
 
     async def start(self) -> None:
@@ -84,22 +77,22 @@ class PluginServer:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             os.fchmod(listener.fileno(), _OWNER_ONLY)  # the file has the mode from its first moment on
-            self._path.unlink(missing_ok=True)
-            listener.bind(str(self._path))
+            self.path.unlink(missing_ok=True)
+            listener.bind(str(self.path))
             self._server = await asyncio.get_running_loop().create_unix_server(lambda: _Connection(self), sock=listener)
         except OSError as error:
             listener.close()
-            raise CannotServe(f"cannot listen on {self._path}: {error}; want a writable folder") from error
+            raise CannotServe(f"cannot listen on {self.path}: {error}; want a writable folder") from error
 
     async def stop(self) -> None:
         """Close the socket and the connection."""
         if self._server is not None:
             self._server.close()
-        for profile in self._profiles:
+        for profile in self.profiles:
             if profile.connection is not None:
                 profile.connection.close("the process ends")
         with contextlib.suppress(OSError):
-            self._path.unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
 
     async def wake(self) -> None:
         """Send the pods that pass now, and whether questions are answered, until cancelled."""
@@ -107,7 +100,7 @@ class PluginServer:
         while True:
             await asyncio.sleep(max(_ROUND_SECONDS, spent * (_WAKING_SHARE - 1)))
             began = time.thread_time()
-            for profile in self._profiles:
+            for profile in self.profiles:
                 if (connection := profile.connection) is not None and connection.is_synced:
                     connection.send_ready(is_ready=not profile.unsynced())
                     await self._wake(profile, connection)
@@ -118,7 +111,7 @@ class PluginServer:
         if not len(refused) or not refused.begins_round(time.monotonic()):
             return
         try:
-            for pod in refused.choose(self._clock(), time.monotonic()):
+            for pod in refused.choose(self.clock(), time.monotonic()):
                 if pod is not None and connection is profile.connection:
                     connection.send(frames.wake([pod.uid]))
                 await asyncio.sleep(0)  # a question waits for one pod at most
@@ -142,10 +135,10 @@ class PluginServer:
         return profile
 
     def _find(self, name: str) -> Profile:
-        for profile in self._profiles:
+        for profile in self.profiles:
             if profile.name == name or (not profile.name and (profile.connection is None or profile.served == name)):
                 return profile
-        configured = ", ".join(profile.name or profile.served for profile in self._profiles)
+        configured = ", ".join(profile.name or profile.served for profile in self.profiles)
         raise BadFrame(
             f"profile {name!r} is not served, but {configured}; want it in profiles of the scheduler plugin's "
             "configuration, by schedulerName"
@@ -160,7 +153,7 @@ class PluginServer:
 
     def handle(self, profile: Profile, connection: _Connection, received: Frame) -> None:
         """Handle one frame. Raises BadFrame, UnknownPod, msgspec.DecodeError."""
-        reader, now, answers = Reader(received.payload), self._clock(), profile.answers
+        reader, now, answers = Reader(received.payload), self.clock(), profile.answers
         match received.kind:
             case Kind.ASK:
                 self._ask(answers, connection, reader.text(), received.number, now)
@@ -168,7 +161,7 @@ class PluginServer:
                 began = time.perf_counter()
                 code = answers.check(reader.text(), reader.u32(), reader.texts(), now)
                 connection.send(frames.frame(Kind.CODE, bytes([code]), received.number))
-                self._observe("check", time.perf_counter() - began)
+                self.observe("check", time.perf_counter() - began)
             case Kind.SYNCED:
                 answers.synced()
                 connection.is_synced = True
@@ -200,7 +193,7 @@ class PluginServer:
         renamed = answers.nodes.renamed()
         table = frames.table(answer.generation, renamed.items()) if renamed else b""
         connection.send(table + frames.answer(answer, number))
-        self._observe("ask", time.perf_counter() - began)
+        self.observe("ask", time.perf_counter() - began)
 
     @staticmethod
     def _refuse(answers: Answers, connection: _Connection, uid: str, generation: int, bits: bytes) -> None:

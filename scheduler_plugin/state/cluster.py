@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Container, Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 import msgspec
@@ -36,27 +37,23 @@ _READ_ANNOTATIONS: Final = (
 )
 
 
+@dataclass(eq=False)
 class Cluster:
     """Entries by node name, and the node of each assigned pod."""
 
-    def __init__(
-        self,
-        estimator_args: EstimatorArgs,
-        node_columns: NodeColumns,
-        *,
-        system_in_prod: bool,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._estimator_args = estimator_args
-        self._system_in_prod = system_in_prod
-        self.monotonic = monotonic
+    estimator_args: EstimatorArgs
+    vectors: NodeColumns
+    _: KW_ONLY
+    system_in_prod: bool
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._node_of: dict[str, NodeEntry] = {}
         """Node entry of each pod key. The only index of all pods: it takes 15 MiB at 450,000."""
         self._assumed: dict[str, float] = {}
         """Monotonic time by pod key until which an assumed pod counts."""
         self._reports = 0
-        self.resources = estimator_args.resources
-        self.vectors = node_columns
+        self.resources = self.estimator_args.resources
         self.entries: dict[str, NodeEntry] = {}
         self.pools = NodePools()
 
@@ -129,10 +126,10 @@ class Cluster:
         if counted is not None and (counted.uid != pod.metadata.uid or self._node_of[key].name != pod.spec.node_name):
             self._forget(key)
             counted = None
-        if not pod_info.counts_on_its_node(pod, self._estimator_args):
+        if not pod_info.counts_on_its_node(pod, self.estimator_args):
             self._forget(key)
         elif counted is None or not counted.observed or counted.signature != pod_info.signature(pod):
-            self._assign(pod.spec.node_name, pod_info.assigned(pod, self._estimator_args, now, observed=True))
+            self._assign(pod.spec.node_name, pod_info.assigned(pod, self.estimator_args, now, observed=True))
 
     def pod_deleted(self, namespace: str, name: str, uid: str | None = None) -> None:
         """Remove the pod `namespace/name`. With `uid`, only if the counted pod has that UID."""
@@ -167,9 +164,9 @@ class Cluster:
 
     def assume_pod(self, pod: pods.Pod, node_name: str, now: float, seconds: float = math.inf) -> bool:
         """Count a pod by its object; see `assume`."""
-        if not node_name or not pod_info.counts_on_its_node(pod, self._estimator_args):
+        if not node_name or not pod_info.counts_on_its_node(pod, self.estimator_args):
             return False
-        return self.assume(pod_info.assigned(pod, self._estimator_args, now, observed=False), node_name, seconds)
+        return self.assume(pod_info.assigned(pod, self.estimator_args, now, observed=False), node_name, seconds)
 
     def assume(self, record: AssignedPod, node_name: str, seconds: float = math.inf) -> bool:
         """Count a pod on the node that is chosen for it, for so long; False if it is already shown on a node."""
@@ -230,7 +227,7 @@ class Cluster:
     def _entry(self, name: str) -> NodeEntry:
         entry = self.entries.get(name)
         if entry is None:
-            load = NodeLoad(len(self.resources), system_in_prod=self._system_in_prod)
+            load = NodeLoad(len(self.resources), system_in_prod=self.system_in_prod)
             entry = self.entries[name] = NodeEntry(name, self.vectors.take_row(), load)
         return entry
 
