@@ -3,6 +3,9 @@
     python -m tools.images wheels [FOLDER] [--python-version 3.12]     # for `docker build`, into dist/wheels
     python -m tools.images front-end [FOLDER]                          # for `docker build`, into dist/front-end
     python -m tools.images kube-scheduler 1.36 [FOLDER]                # for `docker build`, into dist/kube-scheduler
+    python -m tools.images layouts FOLDER                              # of a release, for all architectures
+    python -m tools.images contents FOLDER                             # prints a table of what is in them
+    python -m tools.images check FOLDER                                # exits with 1 where something is wrong in them
     python -m tools.images build                                       # prints name, reference and archive of each
     python -m tools.images load                                        # prints name and reference of each
 
@@ -17,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.images import building, front_end, loading, wheels
+from tools.images import building, check, contents, front_end, layouts, loading, recipes, wheels
 from tools.localcluster import errors, go_binaries
 
 
@@ -42,6 +45,28 @@ def collect_scheduler(arguments: argparse.Namespace) -> int:
     shutil.copy(go_binaries.scheduler_with_plugin(arguments.minor), folder)
     print(folder)
     return 0
+
+
+def write_layouts(arguments: argparse.Namespace) -> int:
+    """Write the images of a release, with what they are made of."""
+    layouts.write(arguments.folder, arguments.version, arguments.architecture or recipes.ARCHITECTURES)
+    print(arguments.folder)
+    return 0
+
+
+def contents_of(arguments: argparse.Namespace) -> int:
+    """Print what is in the images of a release."""
+    print("\n".join(contents.table(arguments.folder)))
+    return 0
+
+
+def check_layouts(arguments: argparse.Namespace) -> int:
+    """Check the images of a release, and print each problem."""
+    found = [
+        problem for layout in sorted((arguments.folder / "images").iterdir()) for problem in check.problems(layout)
+    ]
+    print("\n".join(found) or "every image is as it has to be")
+    return 1 if found else 0
 
 
 def build(_: argparse.Namespace) -> int:
@@ -77,6 +102,20 @@ def parser() -> argparse.ArgumentParser:
     compiling.add_argument("minor", metavar="VERSION", type=_minor, help="of Kubernetes, such as 1.36")
     compiling.add_argument("folder", type=Path, nargs="?")
     compiling.set_defaults(act=collect_scheduler)
+    writing = verbs.add_parser("layouts", help="write the images of a release as OCI layouts")
+    writing.add_argument("folder", type=Path)
+    writing.add_argument("--version", default=layouts.version(), help="the chart's where there is none")
+    writing.add_argument(
+        "--architecture", action="append", choices=recipes.ARCHITECTURES, help="all where there is none"
+    )
+    writing.set_defaults(act=write_layouts)
+    for name, act, text in (
+        ("contents", contents_of, "print what is in the images of a release"),
+        ("check", check_layouts, "check the content of the images of a release"),
+    ):
+        reading = verbs.add_parser(name, help=text)
+        reading.add_argument("folder", type=Path)
+        reading.set_defaults(act=act)
     verbs.add_parser("build", help="build all images from this checkout").set_defaults(act=build)
     verbs.add_parser("load", help="build and load all images into the cluster that is up").set_defaults(act=load)
     return top

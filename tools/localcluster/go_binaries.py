@@ -12,10 +12,10 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.localcluster import content_cache, progress, remembered
+from tools.localcluster import content_cache, image_archives, progress, remembered
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
 
@@ -120,10 +120,11 @@ def plugin_builds() -> dict[int, str]:
     return dict(sorted(builds.items()))
 
 
-def scheduler_with_plugin(not_newer_than: int | None = None) -> Path:
+def scheduler_with_plugin(not_newer_than: int | None = None, architecture: str = "") -> Path:
     """Return kube-scheduler with the plugin KoordSuite: the newest build up to a minor version, or to the cluster's.
 
-    kube-scheduler may be one minor version older than the API server. Raises ClusterProblem.
+    kube-scheduler may be one minor version older than the API server. It is built for this machine, or for another
+    architecture such as arm64. Raises ClusterProblem.
     """
     builds, newest = plugin_builds(), minor() if not_newer_than is None else not_newer_than
     fitting = [of_minor for of_minor in builds if of_minor <= newest]
@@ -133,14 +134,17 @@ def scheduler_with_plugin(not_newer_than: int | None = None) -> Path:
     module = PLUGIN_MODULE / builds[of_minor]
     flags = linker_flags(module.read_text())
     more = ["-tags", f"k8s_1_{of_minor}", f"-modfile={module}"]
+    foreign = "" if architecture == image_archives.architecture() else architecture
     sources = [file for file in sorted(PLUGIN_MODULE.rglob("*.go")) if not file.name.endswith("_test.go")]
 
     def build(folder: Path) -> None:
-        build_into(["."], flags, PLUGIN_MODULE, folder, more=more)
-        _run_go(["vet", "-trimpath", *more, "."], PLUGIN_MODULE, folder)
+        build_into(["."], flags, PLUGIN_MODULE, folder, more=more, architecture=foreign)
+        if not foreign:
+            _run_go(["vet", "-trimpath", *more, "."], PLUGIN_MODULE, folder, _environment())
 
     key = content_cache.digest(module, module.with_suffix(".sum"), *sources, flags)
-    return content_cache.folder(f"go-plugin-{of_minor}", key, build) / "kube-scheduler"
+    kind = "-".join(["go-plugin", str(of_minor), *filter(None, [foreign])])
+    return content_cache.folder(kind, key, build) / "kube-scheduler"
 
 
 def kubernetes_version(go_mod: str) -> str:
@@ -193,35 +197,48 @@ def _folder(names: Sequence[str], module: Path = MODULE, kind: str = "go") -> Pa
 
 
 def build_into(
-    packages: Sequence[str], flags: str, module: Path, folder: Path, *, c_tags: str = "", more: Sequence[str] = ()
+    packages: Sequence[str],
+    flags: str,
+    module: Path,
+    folder: Path,
+    *,
+    c_tags: str = "",
+    more: Sequence[str] = (),
+    architecture: str = "",
 ) -> None:
-    """Build programs of a Go module into a folder; with `c_tags` their C too, with these tags. `more` are flags."""
+    """Build programs of a Go module into a folder; with `c_tags` their C too, with these tags. `more` are flags.
+
+    `architecture` is that of the programs, where it is not this machine's.
+    """
     if shutil.which("go") is None:
         raise ClusterProblem("go: no such program on PATH; building needs Go 1.24 or newer (https://go.dev/dl)")
     names = ", ".join(package.rpartition("/")[2] for package in packages)
+    environment = _environment(c_tags, architecture)
     with progress.step("downloading Go modules"):
         words = ["go", "list", "-deps", "-tags", c_tags, *more, *packages]
-        in_all = len(commands.download(words, environment=_environment(c_tags), folder=module).split())
+        in_all = len(commands.download(words, environment=environment, folder=module).split())
     so_far = functools.partial(_so_far, folder / "build.log", in_all)
     with progress.step(f"building {names}", so_far=so_far):
         words = ["build", "-v", "-trimpath", "-tags", c_tags, "-ldflags", flags, *more, "-o", f"{folder}/", *packages]
-        _run_go(words, module, folder, c_tags=c_tags)
+        _run_go(words, module, folder, environment)
 
 
-def _run_go(words: Sequence[str], module: Path, folder: Path, *, c_tags: str = "") -> None:
+def _run_go(words: Sequence[str], module: Path, folder: Path, environment: Mapping[str, str]) -> None:
     """Run a command of go in a module, with a log in a folder. Raises ClusterProblem with the log's end."""
     log = folder / "build.log"
     with log.open("w") as output:
-        environment = {**os.environ, **_environment(c_tags)}
-        code = subprocess.call(["go", *words], cwd=module, env=environment, stdout=output, stderr=output)
+        variables = {**os.environ, **environment}
+        code = subprocess.call(["go", *words], cwd=module, env=variables, stdout=output, stderr=output)
     if code != 0:
         raise ClusterProblem(f"`go {words[0]}` in {module} exit {code}: {commands.last_errors(log.read_text())}")
     log.unlink()
 
 
-def _environment(c_tags: str) -> dict[str, str]:
+def _environment(c_tags: str = "", architecture: str = "") -> dict[str, str]:
     go_flags = f"{os.environ.get('GOFLAGS', '')} -mod=readonly -buildvcs=false".strip()
-    return {"CGO_ENABLED": "1" if c_tags else "0", "GOFLAGS": go_flags}
+    return {
+        "CGO_ENABLED": "1" if c_tags else "0", "GOFLAGS": go_flags, **({"GOARCH": architecture} if architecture else {})
+    }  # fmt: skip
 
 
 def _so_far(log: Path, in_all: int) -> str:

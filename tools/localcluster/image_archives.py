@@ -41,6 +41,11 @@ class ProgramImage:
     layers: Sequence[Path] = ()
 
 
+def architecture() -> str:
+    """Return this machine's architecture, in the words of images and of Go."""
+    return _ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
 def read(file: Path) -> Archive:
     """Return the archive in `file`, named by its manifest. Raises ClusterProblem for any other file."""
     try:
@@ -59,7 +64,6 @@ def write(file: Path, images: Sequence[ProgramImage]) -> None:
 
     The file `repositories` of the older format comes first: kind reads all names from it, and only one from the other.
     """
-    architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
     texts: dict[str, bytes] = {}
     layers: dict[str, Path | bytes] = {}
     manifest = []
@@ -68,7 +72,7 @@ def write(file: Path, images: Sequence[ProgramImage]) -> None:
         its_layers: list[Path | bytes] = [*image.layers, own]
         content = {_digest(layer): layer for layer in its_layers}
         configuration = {
-            "architecture": architecture,
+            "architecture": architecture(),
             "os": "linux",
             "config": {"Entrypoint": list(image.entrypoint), "User": image.user, "Env": [f"PATH={_PATH}"]},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in content]},

@@ -1,0 +1,202 @@
+"""Check the content of OCI layouts: that nothing is missing, changed, of another architecture, or not listed.
+
+Nothing of an image is executed, so images of all architectures are checked on any machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import hashlib
+import io
+import json
+import posixpath
+import re
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import Any
+
+from tools.images import debian, distributions, elf, imports, recipes
+from tools.images.file_trees import File, read_tar
+
+_MADE_HERE = re.compile(
+    r"etc/(passwd|group|nsswitch\.conf|ssl/certs/ca-certificates\.crt)|usr/local/bin/(koordctl|kube-scheduler)"
+    r"|var/lib/dpkg/status\.d/[^/]+|venv/pyvenv\.cfg|workload\.py|contention\.py"
+)
+_STATUS = "var/lib/dpkg/status.d/"
+_SHELLS = ("usr/bin/sh", "usr/bin/dash", "usr/bin/bash", "usr/bin/busybox")
+_LISTED_PACKAGES = {*debian.PYTHON, *debian.SHELL}
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image in a layout."""
+
+    tag: str
+    architecture: str
+    configuration: Mapping[str, Any]
+    compressed: int
+    tree: dict[str, File]
+
+    @property
+    def user(self) -> str:
+        """The user of its processes."""
+        return str(self.configuration.get("config", {}).get("User", ""))
+
+    def has_shell(self) -> bool:
+        """Return whether a shell is in it."""
+        return any(path in self.tree for path in _SHELLS)
+
+    def debian_packages(self) -> list[str]:
+        """Return the names of its Debian packages."""
+        return [path.removeprefix(_STATUS) for path in self.tree if path.startswith(_STATUS) and "md5sums" not in path]
+
+    def distributions(self) -> list[str]:
+        """Return the folders that describe its Python distributions."""
+        pattern = re.compile(rf"{distributions.FOLDER}/[^/]+\.dist-info/METADATA")
+        return [path.rpartition("/")[0] for path in self.tree if pattern.fullmatch(path)]
+
+
+def problems(layout: Path) -> list[str]:
+    """Return what is wrong in the layout of an image: `image: file: seen, want`. Nothing where all is well."""
+    found: list[str] = []
+    try:
+        for image in images(layout, found):
+            name = f"{layout.name}:{image.tag} {image.architecture}"
+            found += [f"{name}: {problem}" for problem in _problems(layout.name, image)]
+    except (OSError, KeyError, ValueError, EOFError, tarfile.TarError) as problem:
+        found.append(f"{layout.name}: not an OCI layout of an image ({problem!r})")
+    return found
+
+
+def images(layout: Path, found: list[str]) -> Iterator[Image]:
+    """Return the images of a layout, and add to `found` each blob that is missing or not what its digest states."""
+    for tagged in json.loads((layout / "index.json").read_text())["manifests"]:
+        index = _document(layout, tagged, found)
+        for described in index.get("manifests", []):
+            manifest = _document(layout, described, found)
+            configuration = _document(layout, manifest["config"], found) if manifest else {}
+            tree: dict[str, File] = {}
+            diff_ids = configuration.get("rootfs", {}).get("diff_ids", [])
+            for layer, digest in zip(manifest.get("layers", []), diff_ids, strict=bool(configuration)):
+                content = _blob(layout, layer, found)
+                if content is None:
+                    continue
+                unpacked = gzip.decompress(content)
+                if (seen := _sha256(unpacked)) != digest:
+                    found.append(f"{layout.name}: layer {layer['digest']}: seen {seen} unpacked, want {digest}")
+                with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
+                    tree |= dict(read_tar(archive))
+            tag = str(tagged.get("annotations", {}).get("org.opencontainers.image.ref.name", ""))
+            wanted = str(described["platform"]["architecture"])
+            if configuration and (seen := configuration["architecture"]) != wanted:
+                found.append(
+                    f"{layout.name}:{tag}: configuration: seen architecture {seen}, want {wanted} of the index"
+                )
+            size = sum(layer["size"] for layer in manifest.get("layers", []))
+            yield Image(tag, wanted, configuration, size, tree)
+
+
+def _sha256(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _blob(layout: Path, described: Mapping[str, Any], found: list[str]) -> bytes | None:
+    digest = described["digest"]
+    file = layout / "blobs" / digest.replace(":", "/")
+    if not file.is_file():
+        found.append(f"{layout.name}: blob {digest}: missing, want {described['size']} bytes")
+        return None
+    content = file.read_bytes()
+    if (seen := _sha256(content)) != digest:
+        found.append(f"{layout.name}: blob {digest}: seen {seen}, want the digest of its name")
+        return None
+    return content
+
+
+def _document(layout: Path, described: Mapping[str, Any], found: list[str]) -> dict[str, Any]:
+    content = _blob(layout, described, found)
+    return dict(json.loads(content)) if content is not None else {}
+
+
+def _problems(name: str, image: Image) -> Iterator[str]:
+    if image.user.partition(":")[0] in ("", "0", "root"):
+        yield f"user: seen {image.user or 'none'}, want one that is not root"
+    if image.has_shell() and name != recipes.WORKLOAD.name:
+        yield "a shell: want none"
+    yield from _foreign(image)
+    yield from _unlisted(image)
+    for distribution in image.distributions():
+        yield from _unfit(image, distribution)
+    words = image.configuration.get("config", {}).get("Entrypoint", [])
+    starts = [f"{word}.__main__" for word in words[2:3] if words[1:2] == ["-m"]]
+    for recipe in recipes.released().get(name, []) if starts else []:
+        starts += recipe.runs
+        starts += [f"{path.rpartition('/')[2]}.__main__" for path in recipe.files if path.startswith("usr/local/bin/")]
+    yield from (
+        f"{path}: imports {module}: want it in the image" for path, module in imports.missing(image.tree, starts)
+    )
+
+
+def _foreign(image: Image) -> Iterator[str]:
+    """Return the programs and libraries of another architecture, and the libraries that they miss."""
+    names = {posixpath.basename(path) for path in image.tree}
+    for path, file in sorted(image.tree.items()):
+        seen = elf.architecture(file.content)
+        if seen is None:
+            continue
+        if seen != image.architecture:
+            yield f"{path}: seen an ELF file of {seen}, want {image.architecture}"
+            continue
+        yield from (
+            f"{path}: needs {name}: want it in the image" for name in elf.needed(file.content) if name not in names
+        )
+
+
+def _unfit(image: Image, distribution: str) -> Iterator[str]:
+    """Return the tags of a wheel where none of them fits the image."""
+    path = f"{distribution}/WHEEL"
+    tags = HeaderParser().parsestr(image.tree[path].content.decode()).get_all("Tag", [])
+    machine = distributions.MACHINES.get(image.architecture, image.architecture)
+    if not any(tag.endswith((f"_{machine}", "-none-any")) for tag in tags):
+        yield f"{path}: seen tags {' '.join(tags)}, want one of {machine} or of any platform"
+
+
+def _unlisted(image: Image) -> Iterator[str]:
+    """Return files that are of no package, no distribution and not of this project, or that are not as these state."""
+    packages, owned = image.debian_packages(), dict[str, str]()
+    for package in packages:
+        if package not in _LISTED_PACKAGES:
+            yield f"Debian package {package}: want only those that are listed in tools/images/debian.py"
+        lines = image.tree[f"{_STATUS}{package}.md5sums"].content.decode().splitlines()
+        owned |= {path: f"md5:{digest}" for digest, _, path in (line.partition("  ") for line in lines)}
+    for distribution in image.distributions():
+        record = image.tree[f"{distribution}/RECORD"].content.decode().splitlines()
+        owned |= {f"{distributions.FOLDER}/{path}": digest for path, digest, _ in csv.reader(record)}
+    for path, file in sorted(image.tree.items()):
+        if file.is_folder or file.link or _MADE_HERE.fullmatch(path):
+            continue
+        source = re.sub(r"__pycache__/(.+)\.cpython-311(\.opt-2)?\.pyc$", r"\1.py", path)
+        if source.startswith("app/"):
+            if source.split("/")[1] not in _project():
+                yield f"{path}: want only packages of this project"
+        elif source not in owned or (source != path and source not in image.tree):
+            yield f"{path}: of no listed package and no distribution"
+        elif source == path and (wanted := owned[path]) and _digest(file.content, wanted) != wanted:
+            yield f"{path}: seen {_digest(file.content, wanted)}, want {wanted} of its package"
+
+
+def _digest(content: bytes, like: str) -> str:
+    if like.startswith("md5:"):
+        return f"md5:{hashlib.md5(content, usedforsecurity=False).hexdigest()}"
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"sha256={digest}"
+
+
+def _project() -> set[str]:
+    wanted = [recipe for tags in recipes.released().values() for recipe in tags]
+    return {*recipes.COMMON, *(package for recipe in wanted for package in recipe.packages)}

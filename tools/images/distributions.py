@@ -1,0 +1,102 @@
+"""The Python distributions of each image: wheels for an architecture, unpacked without pip in the image."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import sys
+import tomllib
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+
+from tools.images import debian, wheels
+from tools.images.file_trees import File, Tree
+from tools.localcluster import content_cache, progress
+from tools.localcluster.host import commands
+
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+GLIBC_MINOR = 36  # of the suite; a wheel may be for any older one
+FOLDER = f"venv/lib/python{debian.PYTHON_VERSION}/site-packages"
+_UNUSED = re.compile(r".*(^|/)(tests|f2py|include|_examples)/|.*\.(pyi|pxd|pyx|a|c|h|hash)$|[^/]*\.data/")
+"""Tests, and what compilers and type checkers read."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A distribution in its wheel."""
+
+    file: Path
+    name: str
+    version: str
+
+    def purl(self) -> str:
+        """Return the package's URL, by which scanners know it."""
+        return f"pkg:pypi/{re.sub('[-_.]+', '-', self.name).lower()}@{self.version}"
+
+    def sha256(self) -> str:
+        """Return the hash of the wheel."""
+        return hashlib.sha256(self.file.read_bytes()).hexdigest()
+
+    def tree(self) -> Tree:
+        """Return the files that images need."""
+        with zipfile.ZipFile(self.file) as wheel:
+            names = [name for name in wheel.namelist() if not name.endswith("/") and not _UNUSED.match(name)]
+            return {f"{FOLDER}/{name}": File(wheel.read(name)) for name in names}
+
+
+@functools.cache
+def of_component(component: str, architecture: str) -> Sequence[Distribution]:
+    """Return what a component of `wheels.EXTRAS_OF_COMPONENT` needs, as pip resolves it. Raises ClusterProblem."""
+    folder = _folder(architecture)
+    return [_read(folder / name) for name in json.loads((folder / f"{component}.json").read_text())]
+
+
+def environment(component: str, architecture: str) -> Tree:
+    """Return a virtual environment with the libraries of a component."""
+    tree: dict[str, File] = {
+        "venv/pyvenv.cfg": File(f"home = /usr/bin\nversion = {debian.PYTHON_VERSION}\n".encode()),
+        **{f"venv/bin/{name}": File(link="/usr/bin/python3.11") for name in ("python", "python3")},
+    }
+    for distribution in of_component(component, architecture):
+        tree |= distribution.tree()
+    return tree
+
+
+def _read(file: Path) -> Distribution:
+    with zipfile.ZipFile(file) as wheel:
+        (name,) = (name for name in wheel.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name))
+        fields = HeaderParser().parsestr(wheel.read(name).decode())
+    return Distribution(file, fields["Name"], fields["Version"])
+
+
+def _folder(architecture: str) -> Path:
+    wanted = wheels.requirements(tomllib.loads((content_cache.REPOSITORY / "pyproject.toml").read_text()))
+    pip = [sys.executable, "-m", "pip"]
+    machine = MACHINES[architecture]
+    platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(GLIBC_MINOR, 4, -1)]
+    options = [
+        "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--implementation=cp",
+        f"--python-version={debian.PYTHON_VERSION}", f"--constraint={wheels.CONSTRAINTS}",
+        *(f"--platform={platform}" for platform in [*platforms, f"manylinux2014_{machine}"]),
+    ]  # fmt: skip
+
+    def fetch(folder: Path) -> None:
+        with progress.step(f"collecting wheels for Python {debian.PYTHON_VERSION} on {architecture}"):
+            together = sorted({line for lines in wanted.values() for line in lines})
+            commands.download([*pip, "download", *options, f"--dest={folder}", *together])
+            for component, lines in wanted.items():
+                report = folder / "report"
+                words = ["--dry-run", "--ignore-installed", "--no-index", f"--find-links={folder}", "--target=unused"]
+                commands.run([*pip, "install", *words, *options, f"--report={report}", *lines])
+                installed = json.loads(report.read_text())["install"]
+                urls = sorted(str(part["download_info"]["url"]) for part in installed)
+                (folder / f"{component}.json").write_text(json.dumps([url.rpartition("/")[2] for url in urls]))
+            report.unlink()
+
+    key = content_cache.digest(repr(wanted), repr(options), wheels.CONSTRAINTS)
+    return content_cache.folder(f"wheels-{architecture}", key, fetch)

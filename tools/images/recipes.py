@@ -1,0 +1,193 @@
+"""What is in each image: Debian packages, Python distributions, our modules, and how it starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.images import byte_code, debian, distributions, file_trees, front_end
+from tools.images.byte_code import Module
+from tools.images.debian import Package
+from tools.images.distributions import Distribution
+from tools.images.file_trees import PROGRAM, File, Layer, Tree
+from tools.localcluster import content_cache, go_binaries
+from tools.localcluster.host import commands
+
+HERE = Path(__file__).parent
+REPOSITORY = content_cache.REPOSITORY
+ARCHITECTURES = ("amd64", "arm64")
+COMMON = ("api_types", "apiserver_client", "component_base")
+"""Packages of this project that all components have."""
+USER = "65532:65532"
+PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an image is made.
+
+    component: whose distributions of `wheels.EXTRAS_OF_COMPONENT` it has. packages: beside the common ones.
+    files: of this folder, by their path in the image. runs: modules that the chart starts beside the entry point.
+    optimize: the level at which Python compiles, 2 for no docstrings. minor: of Kubernetes, for kube-scheduler.
+    """
+
+    name: str
+    entrypoint: Sequence[str]
+    component: str = ""
+    packages: Sequence[str] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    runs: Sequence[str] = ()
+    user: str = USER
+    optimize: int = 0
+    debian_packages: Sequence[str] = debian.PYTHON
+    needs_front_end: bool = False
+    minor: int = 0
+
+    def debian(self, architecture: str) -> Sequence[Package]:
+        """Return the image's Debian packages."""
+        return debian.packages(architecture, self.debian_packages) if self.debian_packages else []
+
+    def distributions(self, architecture: str) -> Sequence[Distribution]:
+        """Return the image's Python distributions."""
+        return distributions.of_component(self.component, architecture) if self.component else []
+
+    def program(self, architecture: str) -> Path | None:
+        """Return kube-scheduler, where that is the image."""
+        return go_binaries.scheduler_with_plugin(self.minor, architecture) if self.minor else None
+
+    def tag(self, version: str) -> str:
+        """Return the image's tag in a release."""
+        return f"{version}-1.{self.minor}" if self.minor else version
+
+    def environment(self) -> list[str]:
+        """Return the variables of its processes."""
+        if not self.debian_packages:
+            return [f"PATH={PATH}"]
+        optimize = [f"PYTHONOPTIMIZE={self.optimize}"] if self.optimize else []
+        return [f"PATH=/venv/bin:{PATH}", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1", *optimize]
+
+    def _root(self, architecture: str) -> Tree:
+        return debian.root(self.debian(architecture), architecture) if self.debian_packages else {}
+
+    def _libraries(self, architecture: str) -> Tree:
+        return distributions.environment(self.component, architecture) if self.component else {}
+
+    def _own(self, architecture: str) -> Tree:
+        if program := self.program(architecture):
+            return {"usr/local/bin/kube-scheduler": File(program.read_bytes(), PROGRAM)}
+        tree = {path: File((HERE / name).read_bytes(), PROGRAM) for path, name in self.files.items()}
+        for package in (*COMMON, *self.packages) if self.component else ():
+            tree |= {f"app/{path}": File((REPOSITORY / path).read_bytes()) for path in _sources(package)}
+        if self.needs_front_end:
+            files = front_end.folder()
+            tree |= {f"app/console/front-end/{file.name}": File(file.read_bytes()) for file in files.iterdir()}
+        return tree
+
+    def trees(self, architecture: str) -> dict[str, Tree]:
+        """Return the trees of its layers, without byte code: what changes least is the lowest."""
+        base = "base" if self.debian_packages == debian.PYTHON else self.name
+        named = {
+            f"{base}-{self.optimize}-{architecture}": self._root(architecture),
+            f"{self.name}-libraries-{architecture}": self._libraries(architecture),
+            f"{self.name}-{self.minor}-{architecture}": self._own(architecture),
+        }
+        return {name: tree for name, tree in named.items() if tree}
+
+    def layers(self, architecture: str, of_modules: Mapping[Module, File]) -> list[Layer]:
+        """Return its layers, from the lowest."""
+        return [
+            file_trees.layer(name, byte_code.with_byte_code(tree, self.optimize, of_modules))
+            for name, tree in self.trees(architecture).items()
+        ]
+
+
+KOORDCTL = {"usr/local/bin/koordctl": "koordctl"}
+KOORDLET = Recipe(
+    "koordlet",
+    ("python", "-m", "koordlet"),
+    component="koordlet",
+    packages=("koordlet",),
+    # A user of its own: the agent sees the /proc of the host, and 65532 is the user of many images
+    # (charts/koord-suite/templates/_helpers.tpl).
+    user="60931:60931",
+    # The agent runs without docstrings, which saves 4 MiB on every node. Modules without byte code would be compiled at
+    # each start, which costs 5 MiB for the life of the process (docs/benchmarks/agent-cost.md).
+    optimize=2,
+)
+MANAGER = Recipe(
+    "manager",
+    ("python", "-m", "manager"),
+    component="manager",
+    # With koordctl, for `kubectl exec` and `helm test`, but without what its back-test needs. `manager run` loads none.
+    packages=("manager", "fleet", "koordctl"),
+    files=KOORDCTL,
+)
+SCHEDULER_PLUGIN = Recipe(
+    "scheduler-plugin",
+    ("python", "-m", "scheduler_plugin"),
+    component="scheduler",
+    packages=("scheduler_plugin",),
+    runs=("scheduler_plugin.load_watcher",),
+)
+# For jobs in a cluster; it uses the prediction of the agent, the rules of the manager, the plugins of the scheduler.
+COMMAND_LINE = Recipe(
+    "koordctl",
+    ("python", "-m", "koordctl"),
+    component="koordctl",
+    packages=("koordlet", "manager", "scheduler_plugin", "fleet", "koordctl"),
+)
+CONSOLE = Recipe(
+    "console",
+    ("python", "-m", "console"),
+    component="console",
+    packages=("manager", "scheduler_plugin", "fleet", "console"),
+    needs_front_end=True,
+)
+WORKLOAD = Recipe(
+    "workload",
+    ("python3", "-u", "/workload.py"),
+    files={name: f"workload/{name}" for name in ("workload.py", "contention.py")},
+    debian_packages=(*debian.PYTHON, *debian.SHELL),
+)
+"""Of the demo and the tests; it is not released."""
+
+
+def schedulers() -> list[Recipe]:
+    """Return kube-scheduler with the plugin, one for each version of Kubernetes."""
+    entrypoint = ("/usr/local/bin/kube-scheduler",)
+    recipe = Recipe("koord-scheduler", entrypoint, debian_packages=())
+    return [dataclasses.replace(recipe, minor=minor) for minor in go_binaries.plugin_builds()]
+
+
+def released() -> dict[str, list[Recipe]]:
+    """Return the images of a release by name, each with the recipes of its tags."""
+    components = (KOORDLET, MANAGER, SCHEDULER_PLUGIN, COMMAND_LINE, CONSOLE)
+    return {**{recipe.name: [recipe] for recipe in components}, "koord-scheduler": schedulers()}
+
+
+def compiled(wanted: Sequence[Recipe], architectures: Sequence[str]) -> Mapping[Module, File]:
+    """Return the byte code of images: of Python and the distributions together, and of this project."""
+    result: dict[Module, File] = {}
+    by_kind: dict[str, set[Module]] = {"base": set(), "libraries": set(), "own": set()}
+    for recipe in wanted:
+        for architecture in architectures:
+            for name, tree in recipe.trees(architecture).items():
+                kind = next((kind for kind in ("base", "libraries") if kind in name), "own")
+                by_kind[kind] |= set(byte_code.modules(tree, recipe.optimize))
+    for kind, modules in by_kind.items():
+        if modules:
+            result |= byte_code.compiled(kind, modules)
+    return result
+
+
+@functools.cache
+def _sources(package: str) -> Sequence[str]:
+    """Return the files of a package of this project that git knows or would add, without those of Go."""
+    words = ["git", "ls-files", "--cached", "--others", "--exclude-standard", package]
+    listed = commands.run(words, folder=REPOSITORY).splitlines()
+    return [
+        path for path in listed if Path(path).suffix not in {".go", ".mod", ".sum"} and (REPOSITORY / path).exists()
+    ]
