@@ -61,7 +61,7 @@ def compiled(kind: str, wanted: Iterable[Module]) -> Mapping[Module, File]:
     """Return the byte code of modules. `kind` names the cache. Needs root. Raises ClusterProblem."""
     ordered = sorted(set(wanted))
     packages = debian.packages(image_archives.architecture())
-    listed = [f"{path} {hashlib.sha256(source).hexdigest()} {level}" for path, source, level in ordered]
+    hashed = [f"{path} {hashlib.sha256(source).hexdigest()} {level}" for path, source, level in ordered]
     python = next(package for package in packages if package.name == "python3.11-minimal")
 
     def build(folder: Path) -> None:
@@ -69,18 +69,19 @@ def compiled(kind: str, wanted: Iterable[Module]) -> Mapping[Module, File]:
         file_trees.write_to(debian.root(packages, image_archives.architecture()), root)
         (root / "work").mkdir()
         (root / "result").mkdir()
-        words = []
+        listed = []
         for number, module in enumerate(ordered):
             (root / "work" / str(number)).write_bytes(module.source)
-            words.append([f"/work/{number}", f"/{module.path}", module.optimize, f"/result/{number}"])
-        (root / "work" / "list").write_text(json.dumps(words))
+            listed.append([f"/work/{number}", f"/{module.path}", module.optimize, f"/result/{number}"])
+        (root / "work" / "list").write_text(json.dumps(listed))
         with progress.step(f"compiling {len(ordered)} modules"):
             environment = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-            commands.run(["chroot", root, "/usr/bin/python3.11", "-S", "-c", _COMPILE], environment=environment)
+            words = ["chroot", root, "/usr/bin/python3.11", "-S", "-c", _COMPILE]
+            commands.run(words, environment=environment, timeout_seconds=None)
         (root / "result").rename(folder / "result")
         shutil.rmtree(root)
 
-    key = content_cache.digest("\n".join(listed), python.version, _COMPILE)
+    key = content_cache.digest("\n".join(hashed), python.version, _COMPILE)
     folder = content_cache.folder(f"byte-code/{kind}", key, build) / "result"
     return {module: File((folder / str(number)).read_bytes()) for number, module in enumerate(ordered)}
 

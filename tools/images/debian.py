@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import re
@@ -77,6 +78,7 @@ class Package:
         """Return the hash of the package's file."""
         return hashlib.sha256(self.file.read_bytes()).hexdigest()
 
+    @functools.cache  # noqa: B019 -- a command builds all images of a package, then ends
     def tree(self) -> Tree:
         """Return the files that images need, with its description and their hashes for scanners."""
         packed = subprocess.run(["dpkg-deb", "--fsys-tarfile", self.file], capture_output=True, check=True).stdout
@@ -97,7 +99,8 @@ class Package:
         return {**files, about: File(f"{self.control.strip()}\n".encode()), f"{about}.md5sums": File(hashes.encode())}
 
 
-def packages(architecture: str, names: Sequence[str] = PYTHON) -> Sequence[Package]:
+@functools.cache
+def packages(architecture: str, names: tuple[str, ...] = PYTHON) -> Sequence[Package]:
     """Return packages for an architecture, fetched on first use. Raises ClusterProblem."""
     wanted = (*PYTHON, *SHELL)
     words = ["mmdebstrap", "--quiet", "--variant=extract", f"--architectures={architecture}", "--format=null",

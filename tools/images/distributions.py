@@ -42,6 +42,7 @@ class Distribution:
         """Return the hash of the wheel."""
         return hashlib.sha256(self.file.read_bytes()).hexdigest()
 
+    @functools.cache  # noqa: B019 -- a command builds all images of a distribution, then ends
     def tree(self) -> Tree:
         """Return the files that images need."""
         with zipfile.ZipFile(self.file) as wheel:

@@ -42,7 +42,7 @@ class Recipe:
     runs: Sequence[str] = ()
     user: str = USER
     optimize: int = 0
-    debian_packages: Sequence[str] = debian.PYTHON
+    debian_packages: tuple[str, ...] = debian.PYTHON
     needs_front_end: bool = False
     minor: int = 0
 
