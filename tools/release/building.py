@@ -44,9 +44,8 @@ def build(folder: Path, version: str, registry: str = "", home: str = "") -> Non
                 raise ReleaseProblem(f"{what}: `{shlex.join(command)}` exit {ended.returncode}, see above")
 
         run("images", "tools.images", "layouts", folder, "--version", version)
+        run("check of the images", "tools.images", "check", folder)
         images = layouts.listed(folder / "images")
-        if not images:
-            raise ReleaseProblem(f"{folder / 'images'}: no image was built")
         described = chart.Described(version, images, _notes(source, version), registry, home)
         archive = chart.package(source / "charts" / "koord-suite", folder, described, epoch)
         run("front-end files for the wheel", "tools.images", "front-end", "console/front-end")

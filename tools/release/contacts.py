@@ -1,6 +1,6 @@
 """Read contacts.yaml, the one file in which a person fills in who answers for the project.
 
-    python -m tools.release.contacts     # name what is not filled in; exit code 1 if there is any
+python -m tools.release.contacts     # name what is not filled in; exit code 1 if there is any
 """
 
 from __future__ import annotations

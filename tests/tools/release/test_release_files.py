@@ -9,7 +9,7 @@ import tarfile
 import pytest
 import yaml
 
-from tools.images import definitions
+from tools.images import definitions, recipes
 from tools.localcluster import go_binaries
 from tools.release import bundle, chart, layouts
 from tools.release.version import CHART, REPOSITORY
@@ -19,7 +19,7 @@ TAGS = {
     **{name: [VERSION] for name in ("koordlet", "manager", "scheduler-plugin", "koordctl", "console")},
     "koord-scheduler": [f"{VERSION}-1.{minor}" for minor in go_binaries.plugin_builds()],
 }
-NOTES = "### Added\n\n- The agent: [usage](docs/a.md)\n  of nodes.\n"
+NOTES = "### Added\n\n- The agent: [usage](docs/index.md)\n  of nodes.\n"
 
 
 def layout(folder, tags):
@@ -114,8 +114,9 @@ def test_the_bundle_gives_containerd_every_image_and_refuses_a_changed_file(tmp_
 
 
 def test_the_lists_of_images_agree():
-    built = {image.name for image in definitions.IMAGES} - {"workload"}
-    assert built == TAGS.keys()
+    built = {name: [recipe.tag(VERSION) for recipe in recipes.released()[name]] for name in recipes.released()}
+    assert built == TAGS
+    assert {image.name for image in definitions.IMAGES} == {*built, "workload"}
     page = (REPOSITORY / "RELEASE.md").read_text(encoding="utf-8")
     line = next(line for line in page.splitlines() if line.startswith("| images "))
-    assert {name for name in built if f"`{name}`" in line} == built
+    assert {name for name in built if f"`{name}`" in line} == built.keys()
