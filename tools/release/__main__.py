@@ -1,6 +1,9 @@
 """Build a release, push it to a registry, verify what is there.
 
-    python -m tools.release build [--version X] [--folder dist]
+    python -m tools.release build [--version X] [--folder dist] [--builder URI]
+    python -m tools.release keys FOLDER
+    python -m tools.release push --registry HOST/PATH (--key FILE | --keyless)
+    python -m tools.release verify --registry HOST/PATH --key cosign.pub --builder URI
     python -m tools.release check-tag v1.2.3
     python -m tools.release notes
 
@@ -15,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.localcluster import errors
-from tools.release import building
+from tools.release import building, provenance, publish, verify
 from tools.release.version import CHANGELOG, CHART, app_version, check_tag, release_notes
 
 
@@ -24,7 +27,20 @@ def _version() -> str:
 
 
 def _build(arguments: argparse.Namespace) -> None:
-    building.build(arguments.folder, arguments.version or _version(), arguments.registry, arguments.home)
+    version = arguments.version or _version()
+    building.build(arguments.folder, version, arguments.registry, arguments.home, arguments.builder)
+
+
+def _push(arguments: argparse.Namespace) -> None:
+    publish.push(arguments.folder, arguments.registry, arguments.version or _version(), arguments.key)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    version, trust = arguments.version or _version(), verify.Trust(arguments.key, arguments.builder)
+    problems = verify.verify(arguments.registry, version, trust, verify.released(version))
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 def _check_tag(arguments: argparse.Namespace) -> None:
@@ -44,7 +60,24 @@ def parser() -> argparse.ArgumentParser:
     build.add_argument("--folder", type=Path, default=Path("dist"), help="is emptied first (default: dist)")
     build.add_argument("--registry", metavar="HOST/PATH", default="", help="where the chart's page shows the images")
     build.add_argument("--home", metavar="URL", default="", help="repository that the chart names as home and sources")
+    build.add_argument("--builder", metavar="URI", default="", help="who builds (default: the workflow that runs this)")
     build.set_defaults(act=_build)
+    keys = verbs.add_parser("keys", help="make a pair of keys, of which cosign.pub is for users")
+    keys.add_argument("folder", type=Path, metavar="FOLDER")
+    keys.set_defaults(act=lambda arguments: publish.make_keys(arguments.folder))
+    push = verbs.add_parser("push", help="push images and chart, with bills of materials, provenance and signatures")
+    signer = push.add_mutually_exclusive_group(required=True)
+    signer.add_argument("--key", type=Path, help="private key; its password is in COSIGN_PASSWORD")
+    signer.add_argument("--keyless", action="store_true", help="sign as the workflow that runs this")
+    push.add_argument("--folder", type=Path, default=Path("dist"), help="what `build` filled (default: dist)")
+    push.set_defaults(act=_push)
+    verifying = verbs.add_parser("verify", help="verify all that a registry has of a release")
+    verifying.add_argument("--key", type=Path, required=True, help="public key of who released")
+    verifying.add_argument("--builder", metavar="URI", default=provenance.LOCAL_BUILDER, help="who must have built it")
+    verifying.set_defaults(act=_verify)
+    for verb in (push, verifying):
+        verb.add_argument("--registry", metavar="HOST/PATH", required=True, help="log in to it with docker or oras")
+        verb.add_argument("--version", help="another version than that of the chart")
     checking = verbs.add_parser("check-tag", help="fail unless a tag is that of the version")
     checking.add_argument("tag", metavar="TAG")
     checking.set_defaults(act=_check_tag)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
-from tools.release import bundle, chart, layouts
+from tools.release import bundle, chart, layouts, provenance
 from tools.release.version import CHANGELOG, REPOSITORY, ReleaseProblem, release_notes
 
 EPOCH = "SOURCE_DATE_EPOCH"
@@ -24,7 +24,7 @@ EPOCH = "SOURCE_DATE_EPOCH"
 SUMS = "SHA256SUMS"
 
 
-def build(folder: Path, version: str, registry: str = "", home: str = "") -> None:
+def build(folder: Path, version: str, registry: str = "", home: str = "", builder: str = "") -> None:
     """Fill `folder`, in place of an earlier release in it, and print a table. Raises ReleaseProblem."""
     folder = folder.resolve()
     if folder.is_dir() and any(folder.iterdir()) and not (folder / SUMS).exists():
@@ -57,6 +57,7 @@ def build(folder: Path, version: str, registry: str = "", home: str = "") -> Non
         )
         with progress.step("offline bundle"):
             bundle.write(folder, version, images, archive, source / "crds", epoch)
+    provenance.write(folder, version, builder)
     _write_sums(folder)
     print(table(folder, version), end="")
 

@@ -40,11 +40,13 @@ class Listed:
 
 def listed(images: Path) -> list[Listed]:
     """Return the image indexes of all layout folders in a folder, sorted by name and tag."""
-    found = []
-    for index in sorted(images.glob("*/index.json")):
-        for descriptor in json.loads(index.read_text(encoding="utf-8"))["manifests"]:
-            tag = descriptor["annotations"][TAG]
-            found.append(Listed(index.parent, index.parent.name, tag, descriptor))
+    found = [
+        Listed(index.parent, index.parent.name, descriptor["annotations"][TAG], descriptor)
+        for index in images.glob("*/index.json")
+        for descriptor in json.loads(index.read_text(encoding="utf-8"))["manifests"]
+        # What oras fetched has the manifests of each index as well, without a tag.
+        if TAG in descriptor.get("annotations", {})
+    ]
     return sorted(found, key=lambda image: (image.name, image.tag))
 
 

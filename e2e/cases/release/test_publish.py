@@ -1,0 +1,203 @@
+"""A registry with a release: what was pushed is accepted, what was changed afterwards is refused, by the real cosign.
+
+The registry has TLS, a password and no API for referrers, which are found by tags there. Its images are small, and of
+the form of those that are released.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tools.images import bill_of_materials, file_trees, layouts, recipes
+from tools.images.file_trees import PROGRAM, File
+from tools.localcluster import content_cache, go_binaries
+from tools.localcluster.host import commands
+from tools.release import layouts as written
+from tools.release import provenance, publish, registry, verify
+from tools.release.registry import Registry
+
+VERSION = "0.1.0-rc.1"
+NAME, TAG = "koord-scheduler", f"{VERSION}-1.36"
+BUILDER = "https://builder.example/release.yml@v1"
+MACHINES = {"amd64": 62, "arm64": 183}
+PLACE = "usr/local/bin/kube-scheduler"
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+
+
+class Release(NamedTuple):
+    """A folder of a release, and the place for it in a registry."""
+
+    folder: Path
+    source: Registry
+    name: str
+
+    @property
+    def registry(self) -> str:
+        """Return HOST:PORT/PATH, of this case alone."""
+        return f"{self.source.address}/{self.name}"
+
+    @property
+    def image(self) -> written.Listed:
+        """Return the index of the image."""
+        (image,) = written.listed(self.folder / "images")
+        return image
+
+    def write(self, *, builder: str = BUILDER, machines: Mapping[str, int] = MACHINES) -> None:
+        """Write an image of one program for each architecture, and a chart."""
+        by_architecture = {}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(content_cache, "ROOT", self.folder.parent / "cache")
+            for architecture, machine in machines.items():
+                # Of this case alone: a registry has equal layers once.
+                content = program(machine) + f"{self.name} {architecture}".encode()
+                layer = file_trees.layer("test", {PLACE: File(content, PROGRAM)})
+                recipe = recipes.Recipe(NAME, ["kube-scheduler"], debian_packages=())
+                image = layouts.Assembled(layouts.configuration(recipe, architecture, [layer]), [layer])
+                by_architecture[architecture] = image
+            digests = layouts.write_layout(self.folder / "images" / NAME, {TAG: by_architecture})
+        for architecture, digest in digests[TAG].items():
+            bill = bill_of_materials.document(NAME, TAG, layouts.created(), digest, [])
+            self._write(f"sbom/{NAME}-{TAG}-{architecture}.cdx.json", json.dumps(bill))
+        inputs = [bill_of_materials.repository(layouts.commit())]
+        self._write(f"provenance-inputs/{NAME}-{TAG}.json", json.dumps(inputs))
+        self._write("chart/Chart.yaml", f"apiVersion: v2\nname: koord-suite\nversion: {VERSION}\n")
+        self._write(publish.SUMS, "")
+        commands.run([go_binaries.client("helm"), "package", self.folder / "chart", "--destination", self.folder])
+        provenance.write(self.folder, VERSION, builder)
+
+    def _write(self, path: str, text: str) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(text)
+
+    def push(self, key: str = "own") -> None:
+        """Push it, signed with one of the two keys."""
+        publish.push(self.folder, self.registry, VERSION, self.source.folder / key / "cosign.key")
+
+    def problems(self) -> list[str]:
+        """Return why a user who has the public key refuses it."""
+        trust = verify.Trust(self.source.folder / "own" / "cosign.pub", BUILDER)
+        return verify.verify(self.registry, VERSION, trust, {NAME: [TAG]})
+
+    def stored_layer(self, architecture: str) -> Path:
+        """Return the file of the layer for an architecture in the registry's storage."""
+        layout, index = self.image.layout, json.loads(written.blob(self.image.layout, self.image.digest).read_text())
+        (manifest,) = (entry for entry in index["manifests"] if entry["platform"]["architecture"] == architecture)
+        (layer,) = json.loads(written.blob(layout, manifest["digest"]).read_text())["layers"]
+        digest = layer["digest"].removeprefix("sha256:")
+        return self.source.folder / f"storage/docker/registry/v2/blobs/sha256/{digest[:2]}/{digest}/data"
+
+
+def program(machine: int) -> bytes:
+    """Return the head of an ELF file without segments."""
+    return b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack("<HHI", 2, machine, 1).ljust(48, b"\0")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """Run the registry, which the programs of this process trust and log in to, with two pairs of keys."""
+    with pytest.MonkeyPatch.context() as patch, registry.running(tmp_path_factory.mktemp("registry")) as running:
+        for name, value in {**running.environment, "COSIGN_PASSWORD": "of this test"}.items():
+            patch.setenv(name, value)
+        for owner in ("own", "other"):
+            (running.folder / owner).mkdir()
+            publish.make_keys(running.folder / owner)
+        yield running
+
+
+@pytest.fixture
+def release(source: Registry, tmp_path: Path, request: pytest.FixtureRequest) -> Release:
+    """Return a release that is neither written nor pushed."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+    return Release(tmp_path / "dist", source, name)
+
+
+def change_a_byte(release: Release) -> None:
+    release.write()
+    release.push()
+    layer = release.stored_layer("arm64")
+    layer.write_bytes(layer.read_bytes()[:-1] + b"x")
+
+
+def lose_a_layer(release: Release) -> None:
+    release.write()
+    release.push()
+    release.stored_layer("arm64").unlink()
+
+
+def mix_architectures(release: Release) -> None:
+    release.write(machines={"amd64": MACHINES["amd64"], "arm64": MACHINES["amd64"]})
+    release.push()
+
+
+def build_elsewhere(release: Release) -> None:
+    release.write(builder="https://elsewhere.example")
+    release.push()
+
+
+def replace_by_unsigned(release: Release) -> None:
+    release.write()
+    release.push()
+    release.write(machines={"amd64": MACHINES["amd64"]})
+    publish.oras("cp", "--from-oci-layout", f"{release.image.layout}:{TAG}", f"{release.registry}/{NAME}:{TAG}")
+
+
+def sign_by_another_key(release: Release) -> None:
+    release.write()
+    release.push("other")
+
+
+def replace_a_bill(release: Release) -> None:
+    release.write()
+    bill = release.folder / "sbom" / f"{NAME}-{TAG}-arm64.cdx.json"
+    bill.write_text(bill.read_text() + " ")
+    release.push()
+
+
+CHART, IMAGE = f"charts/koord-suite:{VERSION}", f"{NAME}:{TAG}"
+NO_PROVENANCE, NO_SIGNATURE = r"{}: seen no provenance by .*cosign\.pub", r"{}: seen no signature of sha256:\w+ by "
+NOT_THE_CONTENT = rf"{IMAGE}: seen content that is missing or not of its digest"
+
+
+def test_what_was_pushed_is_accepted(release: Release, capsys: pytest.CaptureFixture[str]) -> None:
+    release.write()
+    release.push()
+    assert release.problems() == []
+    image, chart = capsys.readouterr().out.splitlines()
+    assert image.startswith(f"{IMAGE}")
+    assert f"{release.image.digest}  signed    SBOMs: 2 " in image
+    assert image.endswith(BUILDER)
+    assert chart.endswith(BUILDER)
+
+
+@pytest.mark.parametrize(
+    ("change", "problems"),
+    [
+        (change_a_byte, [NOT_THE_CONTENT]),
+        (lose_a_layer, [NOT_THE_CONTENT]),
+        (mix_architectures, [rf"{IMAGE} arm64: {PLACE}: seen an ELF file of amd64, want arm64"]),
+        (
+            build_elsewhere,
+            [rf"{name}: provenance: seen builder https://elsewhere.example, want {BUILDER}" for name in (IMAGE, CHART)],
+        ),
+        (replace_by_unsigned, [NO_SIGNATURE.format(IMAGE), NO_PROVENANCE.format(IMAGE)]),
+        (
+            sign_by_another_key,
+            [text.format(name) for name in (IMAGE, CHART) for text in (NO_SIGNATURE, NO_PROVENANCE)],
+        ),
+        (replace_a_bill, [rf"{IMAGE}: bill of materials of arm64: seen sha256:\w+, want that of the provenance"]),
+    ],
+)
+def test_what_was_changed_is_refused(release: Release, change: Callable[[Release], None], problems: list[str]) -> None:
+    change(release)
+    seen = release.problems()
+    print("\n".join(seen))
+    assert len(seen) == len(problems)
+    assert all(map(re.match, problems, seen))
