@@ -11,7 +11,6 @@ import dataclasses
 import datetime as dt
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from api_types import names
@@ -56,15 +55,18 @@ _NO_CONFIG: Final = SchedulerConfig()
 _VERSION: Final = errors.Call("GET", "/version", "get", "version")
 
 
-@dataclass(eq=False)
 class Reader:
     """Reads of one command. `unread` grows; `on_progress` gets the number of objects of a kind that are read."""
 
-    api: session.Session
-    now: dt.datetime
-    on_progress: Callable[[str, int], None] = lambda _what, _count: None
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        api: session.Session,
+        now: dt.datetime,
+        on_progress: Callable[[str, int], None] = lambda _what, _count: None,
+    ) -> None:
+        self.api = api
+        self.now = now
+        self._on_progress = on_progress
         self.unread: list[Unread] = []
         self.malformed_quotas: dict[str, str] = {}
         """Problem of the annotation mid-quota of each namespace where it is malformed."""
@@ -347,7 +349,7 @@ class Reader:
         async with contextlib.aclosing(items):
             async for item in items:
                 if isinstance(item, decoding.PageMetadata):
-                    self.on_progress(resource.plural, count)
+                    self._on_progress(resource.plural, count)
                     continue
                 count += 1
                 key = decoding.identify(item, resource.kind).key

@@ -236,21 +236,26 @@ _GRACE = 0.6
 """Fraction of (lease duration - renew deadline) allowed for a clean exit after a loss; then the process is killed."""
 
 
-@dataclass(eq=False)
 class LeaderElection:
     """Thread of the leader election; `elector` is read by the rest of the program.
 
     `on_change` is called, in the thread, when the role changed. `die` ends a process that does not exit by itself.
     """
 
-    to: connection.Connection
-    settings: ManagerSettings
-    identity: str
-    on_change: Callable[[Role], None]
-    die: Callable[[int], object] = os._exit
-
-    def __post_init__(self) -> None:
-        self.elector = LeaderElector(self.settings, self.identity, clock=time.monotonic, now=clock.utc_now)
+    def __init__(
+        self,
+        to: connection.Connection,
+        settings: ManagerSettings,
+        identity: str,
+        on_change: Callable[[Role], None],
+        *,
+        die: Callable[[int], object] = os._exit,
+    ) -> None:
+        self.elector = LeaderElector(settings, identity, clock=time.monotonic, now=clock.utc_now)
+        self._to = to
+        self._settings = settings
+        self._on_change = on_change
+        self._die = die
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
 
@@ -277,29 +282,29 @@ class LeaderElection:
 
     async def _elect(self) -> None:
         timeouts = session.Timeouts(
-            connect=self.settings.retry_period_seconds,
-            read=self.settings.retry_period_seconds * REQUEST_PERIODS,
-            request=self.settings.retry_period_seconds * REQUEST_PERIODS,
+            connect=self._settings.retry_period_seconds,
+            read=self._settings.retry_period_seconds * REQUEST_PERIODS,
+            request=self._settings.retry_period_seconds * REQUEST_PERIODS,
         )
-        async with session.connect(self.to, user_agent="koord-manager/lease", timeouts=timeouts) as api:
+        async with session.connect(self._to, user_agent="koord-manager/lease", timeouts=timeouts) as api:
             while not self._stop.is_set():
                 before, role = self.elector.role, await self.elector.try_acquire_or_renew(api)
                 if role is Role.LOST:
                     self._lose()
                     return
                 if role is not before:
-                    self.on_change(role)
+                    self._on_change(role)
                 await asyncio.to_thread(self._stop.wait, self.elector.pause_seconds())
             if self.elector.role is Role.LEADER:
                 self.elector.role = Role.STOPPED  # first: nothing is written under a released Lease
                 await self.elector.release(api)
         self.elector.role = Role.STOPPED
-        self.on_change(Role.STOPPED)
+        self._on_change(Role.STOPPED)
 
     def _lose(self) -> None:
-        log.error("lost lease %s, exiting so that only one leader is active", self.settings.lease)
+        log.error("lost lease %s, exiting so that only one leader is active", self._settings.lease)
         self.elector.role = Role.LOST
-        self.on_change(Role.LOST)
-        margin_seconds = self.settings.lease_duration_seconds - self.settings.renew_deadline_seconds
+        self._on_change(Role.LOST)
+        margin_seconds = self._settings.lease_duration_seconds - self._settings.renew_deadline_seconds
         if not self._stop.wait(_GRACE * margin_seconds):
-            self.die(1)
+            self._die(1)
