@@ -190,6 +190,10 @@ cluster-down: $(STAMP) ## Stop the local cluster and leave nothing behind
 release: $(STAMP) ## Build everything of a release into dist, from the commit: images, chart, wheels, bundle (needs Go)
 	@$(BIN)/python -m tools.release build $(if $(VERSION),--version $(VERSION)) $(if $(REGISTRY),--registry "$(REGISTRY)") $(if $(SOURCE),--home "$(SOURCE)")
 
+.PHONY: release-rehearsal
+release-rehearsal: $(STAMP) ## Push, verify, install, upgrade, skew and remove a release, by a registry on this machine (2 hours; SKEW_MINUTES=30)
+	@$(PYTEST) e2e/cases/release/test_rehearsal.py -x -s --verbose --durations=0 $(if $(PROVIDER),--provider $(PROVIDER))
+
 DAY_MINUTES ?= 20
 .PHONY: e2e-autoscaler
 e2e-autoscaler: $(STAMP) ## Two days of Prod on 50 nodes beside Karpenter, alone and with Mid (90 minutes; LEVERS="none emptied", DAY_MINUTES=5, NODES=10)

@@ -72,6 +72,8 @@ LONG = (
 
 Of other files it runs the cases with the mark `long`.
 """
+BY_NAME = ("test_rehearsal",)
+"""Cases that `make release-rehearsal` alone runs: a suite of the registry takes the place of that of the checkout."""
 ON_CGROUP_V1 = (
     "test_containerd_restart",
     "test_mid_pod_limits",
@@ -148,7 +150,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     cases = [item for item in items if CASES in item.path.parents]
     if len({item.path for item in cases}) > _NAMED_AT_MOST:
-        left_out = [item for item in cases if _is_long(item) is not config.getoption("--long")]
+        left_out = [
+            item for item in cases if _is_long(item) is not config.getoption("--long") or item.path.stem in BY_NAME
+        ]
         if _provider(config) == "local":
             on_cluster = [item for item in cases if "cluster" in item.fixturenames and item not in left_out]
             left_out += [item for item in on_cluster if item.path.stem not in ON_CGROUP_V1]

@@ -82,9 +82,9 @@ class Suite:
     def _helm(self, verb: str, *flags: str, stdin: str | None = None) -> None:
         where = [RELEASE, str(CHART), "--namespace", SUITE_NAMESPACE, "--wait", f"--timeout={HELM_SECONDS}s"]
         self.cluster.run("helm", verb, *where, *flags, stdin=stdin, timeout_seconds=HELM_SECONDS + 30)
-        self._wait_for_replaced_pods()
+        self.wait_for_replaced_pods()
 
-    def _wait_for_replaced_pods(self) -> None:
+    def wait_for_replaced_pods(self) -> None:
         """Wait until the pods of the earlier revision are gone: helm only waits for the new ones.
 
         Until then, the earlier kube-scheduler holds the lease and still places pods.
@@ -105,7 +105,7 @@ class Suite:
             *("helm", "rollback", RELEASE, str(revision), "--namespace", SUITE_NAMESPACE, "--wait"),
             timeout_seconds=HELM_SECONDS,
         )
-        self._wait_for_replaced_pods()
+        self.wait_for_replaced_pods()
 
     def uninstall(self) -> None:
         """Remove the suite."""
