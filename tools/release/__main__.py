@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(required=True, metavar="VERB")
     build = verbs.add_parser("build", help="build everything of a release from the commit that is checked out")
     build.add_argument("--version", help="another version than that of the chart, for a rehearsal of an upgrade")
-    build.add_argument("--folder", type=Path, default=Path("dist"), help="in place of an earlier release in it (default: dist)")
+    build.add_argument("--folder", type=Path, default=Path("dist"), help="replaces a release in it (default: dist)")
     build.add_argument("--registry", metavar="HOST/PATH", default="", help="where the chart's page shows the images")
     build.add_argument("--home", metavar="URL", default="", help="repository that the chart names as home and sources")
     build.add_argument("--builder", metavar="URI", default="", help="who builds (default: the workflow that runs this)")

@@ -82,12 +82,12 @@ def _source(version: str) -> Iterator[Path]:
 
 
 def _notes(source: Path, version: str) -> str:
-    """Return the section of the version; a release that only rehearses has none."""
+    """Return the section of the version in the changelog, else that of what is not released."""
+    changelog = (source / CHANGELOG.name).read_text(encoding="utf-8")
     try:
-        return release_notes((source / CHANGELOG.name).read_text(encoding="utf-8"), version)
-    except ReleaseProblem as problem:
-        progress.report(f"the chart lists no changes: {problem}")
-        return ""
+        return release_notes(changelog, version)
+    except ReleaseProblem:
+        return release_notes(changelog, "Unreleased")
 
 
 def _git(*words: object) -> str:
