@@ -29,7 +29,7 @@ _MADE_HERE = re.compile(
 )
 _STATUS = "var/lib/dpkg/status.d/"
 _SHELLS = ("usr/bin/sh", "usr/bin/dash", "usr/bin/bash", "usr/bin/busybox")
-_LISTED_PACKAGES = {*debian.PYTHON, *debian.SHELL}
+_LISTED_PACKAGES = {*debian.PYTHON, *debian.DATABASE, *debian.SHELL}
 
 
 @dataclass(frozen=True)

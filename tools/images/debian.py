@@ -28,19 +28,22 @@ PYTHON = (
     "python3-minimal", "python3.11-minimal", "zlib1g",
 )  # fmt: skip
 """What Python and the libraries in wheels load. Neither a shell nor a package manager is among them."""
+DATABASE = ("libsqlite3-0",)
+"""What the module sqlite3 loads; without it the module is not there."""
 SHELL = ("coreutils", "dash", "libacl1", "libattr1", "libgmp10", "libpcre2-8-0", "libselinux1")
 _UNUSED = re.compile(
     r"""usr/share/(?!doc/[^/]*/copyright$|doc/[^/]*$|ca-certificates/)
       | usr/lib/[^/]*/(gconv|perl.*|engines-3|audit)/ | usr/lib/python3/ | usr/bin/(py3|py.*lean|py.*ompile)
-      | usr/lib/python3\.11/(pydoc_data|lib2to3|idlelib|ensurepip|test|tkinter|turtledemo|sqlite3|curses|dbm)/
+      | usr/lib/python3\.11/(pydoc_data|lib2to3|idlelib|ensurepip|test|tkinter|turtledemo|curses|dbm)/
       | usr/lib/python3\.11/(pydoc|turtle|sitecustomize|ctypes/macholib/.*)\.py
-      | usr/lib/python3\.11/lib-dynload/(_dbm|_gdbm|_curses.*|_sqlite3|_crypt|readline|nis|ossaudiodev|_test.*|_xx.*)\.
+      | usr/lib/python3\.11/lib-dynload/(_dbm|_gdbm|_curses.*|_crypt|readline|nis|ossaudiodev|_test.*|_xx.*)\.
       | usr/lib/python3\.11/config-
       | usr/sbin/ | etc/(?!debian_version|mime\.types|os-release|host\.conf|issue) | var/ | usr/lib/[^/]*/libmemusage
       | (root|home|media|mnt|srv|opt|boot|usr/local|usr/src|usr/games|usr/include|dev|proc|sys|run)(/|$)""",
     re.VERBOSE,
 )
 """Documentation but licences, and modules whose libraries or users are not there."""
+_DATABASE_MODULES = ("usr/lib/python3.11/sqlite3/", "usr/lib/python3.11/lib-dynload/_sqlite3.")
 _MERGED = ("bin", "lib", "lib64", "sbin")
 _PASSWD = "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532::/tmp:/sbin/nologin\n"
 _GROUP = "root:x:0:\nnonroot:x:65532:\n"
@@ -102,7 +105,7 @@ class Package:
 @functools.cache
 def packages(architecture: str, names: tuple[str, ...] = PYTHON) -> Sequence[Package]:
     """Return packages for an architecture, fetched on first use. Raises ClusterProblem."""
-    wanted = (*PYTHON, *SHELL)
+    wanted = (*PYTHON, *DATABASE, *SHELL)
     words = ["mmdebstrap", "--quiet", "--variant=extract", f"--architectures={architecture}", "--format=null",
              f"--include={','.join(wanted)}"]  # fmt: skip
 
@@ -125,6 +128,8 @@ def root(unpacked: Sequence[Package], architecture: str) -> Tree:
     tree: dict[str, File] = {}
     for package in unpacked:
         tree |= package.tree()
+    if not {*DATABASE} & {package.name for package in unpacked}:
+        tree = {path: file for path, file in tree.items() if not path.startswith(_DATABASE_MODULES)}
     certificates = [tree.pop(path).content for path in sorted(tree) if path.startswith(_CERTIFICATES)]
     tree = {path: file for path, file in tree.items() if not path.startswith("usr/share/ca-certificates/")}
     return {

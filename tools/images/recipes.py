@@ -42,7 +42,7 @@ class Recipe:
     runs: Sequence[str] = ()
     user: str = USER
     optimize: int = 0
-    debian_packages: tuple[str, ...] = debian.PYTHON
+    debian_packages: tuple[str, ...] = (*debian.PYTHON, *debian.DATABASE)
     needs_front_end: bool = False
     minor: int = 0
 
@@ -88,7 +88,7 @@ class Recipe:
 
     def trees(self, architecture: str) -> dict[str, Tree]:
         """Return the trees of its layers, without byte code: what changes least is the lowest."""
-        base = "base" if self.debian_packages == debian.PYTHON else self.name
+        base = "base" if self.component else self.name
         named = {
             f"{base}-{self.optimize}-{architecture}": self._root(architecture),
             f"{self.name}-libraries-{architecture}": self._libraries(architecture),
@@ -116,6 +116,7 @@ KOORDLET = Recipe(
     # The agent runs without docstrings, which saves 4 MiB on every node. Modules without byte code would be compiled at
     # each start, which costs 5 MiB for the life of the process (docs/benchmarks/agent-cost.md).
     optimize=2,
+    debian_packages=debian.PYTHON,
 )
 MANAGER = Recipe(
     "manager",
