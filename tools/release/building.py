@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
-from tools.release import bundle, chart, layouts, provenance
+from tools.release import bundle, chart, contacts, layouts, provenance
 from tools.release.version import CHANGELOG, REPOSITORY, ReleaseProblem, release_notes
 
 EPOCH = "SOURCE_DATE_EPOCH"
@@ -46,7 +46,8 @@ def build(folder: Path, version: str, registry: str = "", home: str = "", builde
         run("images", "tools.images", "layouts", folder, "--version", version)
         run("check of the images", "tools.images", "check", folder)
         images = layouts.listed(folder / "images")
-        described = chart.Described(version, images, _notes(source, version), registry, home)
+        people = contacts.maintainers(source / contacts.FILE.name)
+        described = chart.Described(version, images, _notes(source, version), registry, home, people)
         archive = chart.package(source / "charts" / "koord-suite", folder, described, epoch)
         run("front-end files for the wheel", "tools.images", "front-end", "console/front-end")
         run("wheel of the suite", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ".")
@@ -57,6 +58,7 @@ def build(folder: Path, version: str, registry: str = "", home: str = "", builde
         )
         with progress.step("offline bundle"):
             bundle.write(folder, version, images, archive, source / "crds", epoch)
+        _write_contacts(source / contacts.FILE.name, folder)
     provenance.write(folder, version, builder)
     _write_sums(folder)
     print(table(folder, version), end="")
@@ -88,6 +90,15 @@ def _notes(source: Path, version: str) -> str:
         return release_notes(changelog, version)
     except ReleaseProblem:
         return release_notes(changelog, "Unreleased")
+
+
+def _write_contacts(file: Path, folder: Path) -> None:
+    """Write Artifact Hub's metadata of the repository, or report what a person has still to fill in."""
+    problems = contacts.problems(file)
+    for problem in problems:
+        progress.report(f"warning: {problem}")
+    if not problems:
+        (folder / "artifacthub-repo.yml").write_text(contacts.artifact_hub(file), encoding="utf-8")
 
 
 def _git(*words: object) -> str:

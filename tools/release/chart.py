@@ -39,7 +39,8 @@ EXAMPLE = {
 class Described:
     """Release that a chart describes.
 
-    notes: the section of the changelog. registry and home, where they are given, are those that Artifact Hub shows.
+    notes: the section of the changelog. registry, home and maintainers, where they are given, are those that Artifact
+    Hub shows.
     """
 
     version: str
@@ -47,6 +48,7 @@ class Described:
     notes: str = ""
     registry: str = ""
     home: str = ""
+    maintainers: Sequence[Mapping[str, str]] = ()
 
 
 def package(source: Path, folder: Path, release: Described, epoch: int) -> Path:
@@ -59,6 +61,8 @@ def package(source: Path, folder: Path, release: Described, epoch: int) -> Path:
     chart["annotations"] |= artifact_hub(release, crd)
     if release.home:
         chart |= {"home": release.home, "sources": [release.home]}
+    if release.maintainers:
+        chart["maintainers"] = list(release.maintainers)
     files["koord-suite/Chart.yaml"] = _yaml(chart).encode()
     values = (source / "values.yaml").read_text(encoding="utf-8")
     if values.count(NO_DIGESTS) != 1:

@@ -15,6 +15,7 @@ from tools.release import bundle, chart, layouts
 from tools.release.version import CHART, REPOSITORY
 
 VERSION, REGISTRY, HOME = "1.2.3-rc.1", "registry.example/team", "https://git.example/team/koord-suite"
+PEOPLE = [{"name": "Ada", "email": "ada@example.org"}]
 TAGS = {
     **{name: [VERSION] for name in ("koordlet", "manager", "scheduler-plugin", "koordctl", "console")},
     "koord-scheduler": [f"{VERSION}-1.{minor}" for minor in go_binaries.plugin_builds()],
@@ -50,7 +51,7 @@ def images(tmp_path):
 
 def packaged(folder, images):
     folder.mkdir()
-    return chart.package(CHART, folder, chart.Described(VERSION, images, NOTES, REGISTRY, HOME), 1_700_000_000)
+    return chart.package(CHART, folder, chart.Described(VERSION, images, NOTES, REGISTRY, HOME, PEOPLE), 1_700_000_000)
 
 
 def test_the_chart_names_the_digests_of_its_images_and_no_registry(tmp_path, images):
@@ -63,7 +64,7 @@ def test_the_chart_names_the_digests_of_its_images_and_no_registry(tmp_path, ima
         )
     digests = {image.title(VERSION): image.digest for image in images}
     assert values["global"] == {"imageRegistry": "", "imageDigests": digests}
-    assert (described["home"], described["sources"]) == (HOME, [HOME])
+    assert (described["home"], described["sources"], described["maintainers"]) == (HOME, [HOME], PEOPLE)
     shown = {name.partition("/")[2]: yaml.safe_load(text) for name, text in described["annotations"].items()}
     assert shown["changes"] == [{"kind": "added", "description": "The agent: usage of nodes."}]
     assert shown["prerelease"] is True
