@@ -75,7 +75,7 @@ def test_what_is_wrong_with_the_spec_is_a_condition(node):
 def test_objects_that_cannot_be_decoded_and_pods_without_a_model_are_conditions(node):
     node.run(60)
     node.cluster.unreadable["pods", "shop/b"] = "metadata.uid is 1"
-    node.observer.newest_training = TrainingRound(0, 0, 3, 0, 0.0)
+    node.observer.newest_training = TrainingRound(0, 3, 0, 0.0)
     condition = node.condition("PredictionDegraded")
     assert condition["reason"] == "UnreadableObjects"
     assert "pods shop/b: metadata.uid is 1" in condition["message"]
