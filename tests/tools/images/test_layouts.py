@@ -73,15 +73,15 @@ def test_a_missing_and_a_changed_layer_are_named(write):
 
 def test_an_import_of_a_program_that_the_image_lacks_is_named(write):
     modules = {
-        "__main__": b"import json, sys\nfrom manager import a, b\n",
+        "__main__": b"import json, sys\nfrom console import a, b\n",
         "__init__": b"",
         "a": b"import sqlite3\ntry:\n    import kopf\nexcept ImportError:\n    kopf = None\n",
         "b": b"def later():\n    import rich\n\nimport lightkube.core\n",
         "c": b"import tkinter\n",
     }
-    tree = {f"app/manager/{name}.py": File(source) for name, source in modules.items()}
+    tree = {f"app/console/{name}.py": File(source) for name, source in modules.items()}
     named = [("__main__", "json"), ("a", "sqlite3"), ("b", "lightkube.core")]
-    layout = write(tree, "manager", entrypoint=("python", "-m", "manager"))
+    layout = write(tree, "console", entrypoint=("python", "-m", "console"))
     assert sorted(check.problems(layout)) == [
-        f"manager:1.0 arm64: app/manager/{file}.py: imports {module}: want it in the image" for file, module in named
+        f"console:1.0 arm64: app/console/{file}.py: imports {module}: want it in the image" for file, module in named
     ]
