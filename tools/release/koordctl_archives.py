@@ -103,7 +103,7 @@ def _pack(archive: Path, content: dict[str, bytes]) -> None:
     time = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
     with (
         archive.open("wb") as file,
-        gzip.GzipFile("", "wb", compresslevel=9, fileobj=file, mtime=time) as packed,
+        gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=time) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar,
     ):
         for name in sorted(content):
