@@ -121,12 +121,6 @@ def test_rejects_a_document_that_is_nested_too_deeply(before, opening, closing, 
     assert document.read_strategy(text)[0] is None
 
 
-def test_rejects_an_integer_beyond_64_bits():
-    config, lines = problems('{"metricReportIntervalSeconds": 99999999999999999999}')
-    assert config is None
-    assert "want an integer" in lines[0]
-
-
 @pytest.mark.parametrize(
     ("number", "effect"),
     [
@@ -150,12 +144,6 @@ def test_rejects_a_number_beyond_those_of_a_float():
     assert lines == ["resourceDiffThreshold: seen Infinity, want a number, above 0"]
 
 
-def test_keys_match_in_any_case_and_the_last_one_wins():
-    assert problems('{"ENABLE": false, "enable": true}')[0].enable is True
-    assert problems('{"enable": true, "Enable": false}')[0].enable is False
-    assert problems('{"enable": true, "enable": false}')[0].enable is False
-
-
 def test_a_repeated_key_counts_as_its_last_value_with_advice():
     entry = '{"name": "x", "nodeSelector": {"matchLabels": {"a": "1"}}, "midFloor": "none", "midFloor": "allocated"}'
     found = document.read_config('{"enable": true, "Enable": false, "nodeConfigs": [' + entry + "]}")
@@ -168,13 +156,6 @@ def test_a_repeated_key_counts_as_its_last_value_with_advice():
     strategy, advice = document.read_strategy('{"midFloor": "none", "midfloor": "allocated"}')
     assert strategy.mid_floor == "allocated"
     assert [problem.effect for problem in advice] == [Effect.ADVICE]
-
-
-def test_accepts_an_integer_as_a_number_and_formats_durations():
-    config, lines = problems({"nodePredictPolicy": {"n": 3}, "metricAggregatePolicy": {"durations": ["90s"]}})
-    assert lines == []
-    assert config.node_predict_policy.n == 3
-    assert config.metric_aggregate_policy.durations == ["1m30s"]
 
 
 @pytest.mark.parametrize(

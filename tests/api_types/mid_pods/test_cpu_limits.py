@@ -53,11 +53,6 @@ def test_the_request_of_mid_cpu_counts_at_most_its_limit(requested, counted):
     assert only(given).requested_millis == counted
 
 
-def test_a_limit_that_the_agent_lowered_returns_to_mid_cpu():
-    found = only(container(cpu="300m"), writers=[writer("koordlet", "one")])
-    assert (found.limit_millis, found.original_millis) == (300, 1000)
-
-
 @pytest.mark.parametrize(
     "writers",
     [
