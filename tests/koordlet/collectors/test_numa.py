@@ -15,7 +15,7 @@ from koordlet.collectors.cgroup.discovery import CgroupLayout, ControllerMount, 
 from koordlet.collectors.cgroup.files import CgroupVersion
 from koordlet.collectors.host import CollectStatistics, HostRoot
 from koordlet.collectors.interface import Tick
-from koordlet.collectors.numa import NUMA_TICKS, CpuTimes, NumaCollector, NumaMeasurement
+from koordlet.collectors.numa import NUMA_TICKS, NumaCollector, NumaMeasurement
 from koordlet.samples import NumaSample, SeriesKey, SeriesKind, UsageSample
 from tests.host_trees import numa_tree
 from tests.host_trees.clock import Clock
@@ -202,10 +202,6 @@ def test_busy_ticks_are_all_but_idle_iowait_and_guest():
     assert numa.busy_ticks(STAT) == {0: 10 + 1 + 2 + 3 + 4 + 5, 11: 20 + 2 + 1 + 0 + 9 + 1}
 
 
-def test_used_memory_is_neither_free_nor_cache():
-    assert numa.used_bytes(numa_tree.meminfo(1, 123 << 20).encode()) == 123 << 20
-
-
 @pytest.mark.parametrize("key", ["MemTotal", "MemFree", "Active(file)", "Inactive(file)", "SReclaimable"])
 def test_a_size_that_is_missing_is_named(key):
     lines = [line for line in numa_tree.meminfo(0, 1 << 20).splitlines() if f" {key}:" not in line]
@@ -233,24 +229,7 @@ def test_a_group_without_its_numbers_is_refused(text, version, detail):
     assert detail in str(refused.value)
 
 
-SECOND = 1_000_000_000
-CPUS = {0: {0, 1}, 1: {2, 3}}
-BEFORE = CpuTimes({0: 5 * SECOND, 1: 0, 2: 7 * SECOND, 3: 0}, 100 * SECOND)
 CORES = st.floats(0, 1e3)
-
-
-def after(seconds, **busy_seconds):
-    """Return readings some seconds later; each CPU is named cpuN."""
-    worked = {cpu: round(busy_seconds.get(f"cpu{cpu}", 0) * SECOND) for cpu in BEFORE.nanoseconds}
-    return CpuTimes(
-        {cpu: total + worked[cpu] for cpu, total in BEFORE.nanoseconds.items()},
-        BEFORE.at_nanoseconds + round(seconds * SECOND),
-    )
-
-
-def test_a_node_uses_what_its_cpus_do_over_the_time_that_passed():
-    now = after(10, cpu0=5, cpu1=10, cpu2=1)
-    assert numa.cpu_cores(BEFORE, now, CPUS) == {0: 1.5, 1: 0.1}
 
 
 @given(CORES, st.dictionaries(st.integers(0, 7), st.floats(1e-6, 1e3), min_size=1))
