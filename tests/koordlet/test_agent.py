@@ -24,7 +24,7 @@ from koordlet.collectors.snapshot import HostCollector
 from koordlet.influxdb_exporter import exporter
 from koordlet.mid_suppression.planner import Change
 from koordlet.node_observer import NodeObserver
-from koordlet.prediction import checkpoint, checkpointer
+from koordlet.prediction import checkpoint
 from koordlet.prediction.allocation import WholeAmounts
 from koordlet.prediction.checkpointer import FILE_NAME
 from koordlet.report import sending
@@ -36,7 +36,7 @@ from tests.host_trees.clock import Clock
 from tests.host_trees.plain_files import V1, V2, PlainHost
 from tests.koordlet.idle_agent import idle_agent
 from tests.koordlet.one_node import GIB, OneNode, StaticCluster, bound_pod
-from tests.koordlet.test_agent_process import NODE_METRICS, learnt_before, node_metric, scripted
+from tests.koordlet.test_agent_process import NODE_METRICS, node_metric, scripted
 
 
 def test_a_tick_compares_the_usage_of_prod_with_the_peak_in_force(tmp_path):
@@ -388,22 +388,6 @@ async def test_a_report_that_fails_unexpectedly_waits_for_the_longest_pause(supp
 
 
 # Parts that the agent drives while it runs: the history, suppression, and the times of ticks.
-
-
-async def test_a_start_continues_with_the_history_of_the_checkpoint(tmp_path, registry):
-    PlainHost(tmp_path / "host").set_node(1000, 1 << 30)
-    path = tmp_path / "state" / checkpointer.FILE_NAME
-    path.parent.mkdir()
-    learnt_before(path)
-    settings = program.KoordletSettings(node_name="n1", state_dir=str(path.parent))
-    made = program.Agent(settings, program.NodeObserver(tmp_path / "host", 64), registry)
-    before = path.stat().st_ino
-    made.stop.set()
-    async with asyncio.timeout(10):
-        await made.run(None)
-    assert len(made.observer.server.export().keys) > 0
-    assert path.stat().st_ino != before, "it is written again at the end"
-    assert len(checkpoint.load(path, "n1").models.keys) > 0
 
 
 @pytest.mark.parametrize("seconds", [1.0, 3.0])
