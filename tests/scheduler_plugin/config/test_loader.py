@@ -81,18 +81,12 @@ DEFAULT_FILTERS = ("LoadAwareScheduling", "MidGuard")
 DEFAULT_WEIGHTS = {"LoadAwareScheduling": 1}
 
 
-def test_a_plugin_runs_exactly_where_it_is_enabled():
-    assert selection(score={"enabled": [{"name": "LoadAwareScheduling"}]}) == (
-        ("MidGuard",),
-        DEFAULT_WEIGHTS,
-    )
-    assert selection(filter={"enabled": [{"name": "MidGuard"}]}) == (DEFAULT_FILTERS, {"LoadAwareScheduling": 1})
-
-
 @pytest.mark.parametrize(
     ("points", "expected"),
     [
         ({}, (DEFAULT_FILTERS, DEFAULT_WEIGHTS)),
+        ({"score": {"enabled": [{"name": "LoadAwareScheduling"}]}}, (("MidGuard",), DEFAULT_WEIGHTS)),
+        ({"filter": {"enabled": [{"name": "MidGuard"}]}}, (DEFAULT_FILTERS, DEFAULT_WEIGHTS)),
         ({"score": {"disabled": [{"name": "*"}]}}, (DEFAULT_FILTERS, {})),
         ({"multiPoint": {"disabled": [{"name": "*"}]}}, ((), {})),
         ({"filter": {"disabled": [{"name": "MidGuard"}]}}, (("LoadAwareScheduling",), DEFAULT_WEIGHTS)),
@@ -105,7 +99,7 @@ def test_a_plugin_runs_exactly_where_it_is_enabled():
         ),
     ],
 )
-def test_a_default_plugin_runs_where_it_is_not_disabled(points, expected):
+def test_a_plugin_runs_where_it_is_enabled_and_a_default_one_where_it_is_not_disabled(points, expected):
     assert selection(**points) == expected
 
 
@@ -364,20 +358,12 @@ profiles:
 """
 
 
-def loaded(text):
-    ((_where, content),) = checking.documents(text)
-    return loader.parse(content)
-
-
 @pytest.mark.parametrize("text", [FIRST_RELEASES, NEWER, CHART], ids=["first-releases", "newer", "chart"])
-def test_a_documented_upstream_configuration_loads_unchanged_and_filters_and_scores(text):
-    chosen = loaded(text)
+def test_a_documented_upstream_configuration_filters_and_scores_and_the_extender_is_advised(text):
+    ((_where, content),) = checking.documents(text)
+    chosen = loader.parse(content)
     assert "LoadAwareScheduling" in chosen.filters
     assert chosen.score_weights == {"LoadAwareScheduling": 1}
-
-
-@pytest.mark.parametrize("text", [FIRST_RELEASES, NEWER, CHART], ids=["first-releases", "newer", "chart"])
-def test_a_documented_upstream_configuration_is_accepted_and_the_extender_advised(text):
     (document,) = checking.check(text)
     assert document.result.effective["pluginConfig"][0]["name"] == "LoadAwareScheduling"
     assert any("extenders: seen null, want a list with this extender" in line for line in document.result.advice)
