@@ -296,18 +296,15 @@ PARAMETERS: Final = (
 )
 
 
-def run(options: Namespace) -> int:
-    """Run the command; return the exit code."""
-    return command.run(options, _bundle, _check)
-
-
 def _check(options: Namespace) -> None:
     """Raise WrongUsage where no file of this name can be made."""
     if options.file is not None and (options.file.exists() or not options.file.parent.is_dir()):
         raise command.WrongUsage(f"--file {options.file}: {_WANTED}")
 
 
-async def _bundle(reader: Reader, options: Namespace) -> Answer:
+@command.reads(_check)
+async def run(reader: Reader, options: Namespace) -> Answer:
+    """Read, and return the answer."""
     path = options.file or Path(f"koord-bundle-{reader.now:%Y%m%d-%H%M%S}.tgz")
     try:
         archive = Archive(path, clock.utc_now().timestamp())

@@ -76,12 +76,9 @@ PARAMETERS: Final = (
 )
 
 
-def run(options: Namespace) -> int:
-    """Run the checks; return the exit code."""
-    return command.run(options, _check)
-
-
-async def _check(reader: Reader, options: Namespace) -> Answer:
+@command.reads()
+async def run(reader: Reader, options: Namespace) -> Answer:
+    """Check, and return the answer."""
     with ProgressLine(sys.stderr) as progress:
         return await check(reader.api, options, clock.utc_now, asyncio.sleep, progress.show)
 

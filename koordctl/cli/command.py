@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import re
 import shutil
 import sys
@@ -123,6 +124,11 @@ def run(options: Namespace, read: Read, check: Callable[[Namespace], object] = l
         return fail(str(error), answer.NOT_READ)
     except KeyboardInterrupt:
         return fail("interrupted", answer.INTERRUPTED)
+
+
+def reads(check: Callable[[Namespace], object] = lambda _options: None) -> Callable[[Read], Callable[[Namespace], int]]:
+    """Return a decorator that makes what reads an answer the `run` of a command; `check` is as in `run`."""
+    return lambda read: functools.partial(run, read=read, check=check)
 
 
 def show(options: Namespace, answer: Answer) -> int:

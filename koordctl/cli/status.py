@@ -189,12 +189,9 @@ def _findings(problems: Sequence[Finding], namespace: str) -> Table:
 PARAMETERS = (*flags.READING, *flags.WATCH, flags.NAMESPACE)
 
 
-def run(options: Namespace) -> int:
-    """Run the command; return the exit code."""
-    return command.run(options, _status)
-
-
-async def _status(reader: Reader, options: Namespace) -> Answer:
+@command.reads()
+async def run(reader: Reader, options: Namespace) -> Answer:
+    """Read, and return the answer."""
     snapshot = await reader.snapshot(options.namespace)
     if snapshot.is_empty:
         raise command.nothing_read(reader)

@@ -82,12 +82,9 @@ PARAMETERS: Final = (
 )
 
 
-def run(options: Namespace) -> int:
-    """Run the command; return the exit code."""
-    return command.run(options, _my)
-
-
-async def _my(reader: Reader, options: Namespace) -> Answer:
+@command.reads()
+async def run(reader: Reader, options: Namespace) -> Answer:
+    """Read, and return the answer."""
     namespace = options.namespace or reader.api.namespace
     nodes, of_namespace, listed = await reader.nodes(), None, None
     with reader.attempt("namespaces"):

@@ -16,12 +16,9 @@ from manager.cache import store
 PARAMETERS = (flags.node(), *flags.READING, flags.SUITE_NAMESPACE)
 
 
-def run(options: Namespace) -> int:
-    """Run the command; return the exit code."""
-    return command.run(options, _explain)
-
-
-async def _explain(reader: Reader, options: Namespace) -> Answer:
+@command.reads()
+async def run(reader: Reader, options: Namespace) -> Answer:
+    """Read, and return the answer."""
     name, namespace = options.node, options.suite_namespace
     seen_node = store.with_mid_status(await objects.get(reader.api, resources.NODES, name, decode=pods.Node))
     metric = None

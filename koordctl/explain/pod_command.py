@@ -71,12 +71,9 @@ PARAMETERS: Final = (
 )
 
 
-def run(options: Namespace) -> int:
-    """Run the command; return the exit code."""
-    return command.run(options, _explain, lambda options: _name(options.pod, ""))
-
-
-async def _explain(reader: Reader, options: Namespace) -> Answer:
+@command.reads(lambda options: _name(options.pod, ""))
+async def run(reader: Reader, options: Namespace) -> Answer:
+    """Read, and return the answer."""
     name = _name(options.pod, options.namespace or reader.api.namespace)
     raw = await objects.get(reader.api, resources.PODS, name.name, namespace=name.namespace, decode=dict[str, Any])
     try:
