@@ -8,6 +8,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -29,29 +30,26 @@ _KEPT_SECONDS: Final = 120.0  # kube-scheduler closes an idle connection after 9
 _GRACE_SECONDS: Final = 1.0
 
 
+@dataclass(eq=False)
 class ExtenderServer:
-    """Server of the verbs by name."""
+    """Server of the verbs by name.
 
-    def __init__(
-        self,
-        address: str,
-        port: int,
-        verbs: Mapping[str, Verb],
-        *,
-        unsynced: Callable[[], Sequence[str]] = list,
-        observe: Callable[[str, HTTPStatus, float], None] = lambda *_: None,
-        tls: TlsFiles | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """Serve; `unsynced` names the watches that are not ready, `observe` gets status and seconds of each call."""
-        self._address = address
-        self._port = port
-        self._unsynced = unsynced
-        self._observe = observe
-        self._tls = tls
-        self._clock = clock
+    `unsynced` names the watches that are not ready, `observe` gets status and seconds of each call.
+    """
+
+    address: str
+    asked_port: int
+    """The port to listen on; 0 is any."""
+    verbs: Mapping[str, Verb]
+    _: KW_ONLY
+    unsynced: Callable[[], Sequence[str]] = list
+    observe: Callable[[str, HTTPStatus, float], None] = lambda *_: None
+    tls: TlsFiles | None = None
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         application = web.Application(client_max_size=MOST_BODY_BYTES)
-        for name, verb in verbs.items():
+        for name, verb in self.verbs.items():
             application.router.add_post(f"/{name}", functools.partial(self._answer, name, verb))
         self._runner = web.AppRunner(
             application,
@@ -73,7 +71,7 @@ class ExtenderServer:
         """Listen. Raises CannotListen, UnusableCertificate."""
         await self._runner.setup()
         fix = "stop the process that uses it, or set another --extender-port, also in kube-scheduler's urlPrefix"
-        self._listener = listening.listen(self._address, self._port, purpose="kube-scheduler", fix=fix)
+        self._listener = listening.listen(self.address, self.asked_port, purpose="kube-scheduler", fix=fix)
         await self._open(self._listener)
 
     async def stop(self) -> None:
@@ -84,12 +82,12 @@ class ExtenderServer:
 
     async def follow_certificate(self) -> None:
         """Serve new connections with renewed TLS files, until cancelled."""
-        assert self._tls is not None
+        assert self.tls is not None
         assert self._listener is not None
-        loaded = self._tls.changed_at()
+        loaded = self.tls.changed_at()
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
-            if (changed := self._tls.changed_at()) == loaded:
+            if (changed := self.tls.changed_at()) == loaded:
                 continue
             try:
                 await self._open(self._listener)
@@ -97,11 +95,11 @@ class ExtenderServer:
                 log.error("%s; keeping the last certificate", error)  # noqa: TRY400  # a traceback adds nothing
             else:
                 loaded = changed
-                log.info("loaded the renewed certificate %s", self._tls.certificate)
+                log.info("loaded the renewed certificate %s", self.tls.certificate)
 
     async def _open(self, listener: socket.socket) -> None:
         """Accept connections with the present TLS files; those that are open stay."""
-        context = self._tls.load() if self._tls is not None else None
+        context = self.tls.load() if self.tls is not None else None
         before, accepts = self._accepting, listener.dup()
         self._accepting = accepts, web.SockSite(self._runner, accepts, ssl_context=context)
         await self._accepting[1].start()
@@ -114,15 +112,15 @@ class ExtenderServer:
         body = await request.read()
         began = time.perf_counter()
         response = self._call(name, verb, body)
-        self._observe(name, HTTPStatus(response.status), time.perf_counter() - began)
+        self.observe(name, HTTPStatus(response.status), time.perf_counter() - began)
         return response
 
     def _call(self, name: str, verb: Verb, body: bytes) -> web.Response:
-        if waiting_for := self._unsynced():
+        if waiting_for := self.unsynced():
             text = f"not ready: waiting for the first list of {', '.join(waiting_for)}"
             return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=text)
         try:
-            return web.Response(body=verb(body, self._clock()), content_type="application/json")
+            return web.Response(body=verb(body, self.clock()), content_type="application/json")
         except BadExtenderCall as error:
             return web.Response(status=HTTPStatus.BAD_REQUEST, text=str(error))
         except Exception:
