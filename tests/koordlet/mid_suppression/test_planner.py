@@ -170,17 +170,6 @@ def test_a_throttled_prod_pod_lowers_limits_below_the_threshold():
     assert node.limits() == [4000], "a Prod pod with a small limit of its own must not hold Mid down"
 
 
-def test_fifty_pods_are_lowered_and_restored_within_the_budget():
-    node = fifty()
-    node.use(prod=9.0)
-    node.run(150)
-    assert set(node.limits()) == {10}
-    node.use(prod=1.0)
-    node.run(900)
-    assert node.limits() == node.originals()
-    assert busiest_minute(node) <= BUDGET_OF_50
-
-
 @pytest.mark.parametrize(("cores", "pods"), [(16, 20), (32, 50), (64, 100), (128, 200), (256, 400)])
 @pytest.mark.parametrize("is_crowded", [False, True], ids=["Prod has what it wants", "Prod shares with Mid"])
 def test_mid_is_at_what_is_allowed_within_a_minute_by_ten_patches_a_second(cores, pods, is_crowded):
