@@ -199,12 +199,6 @@ def test_the_series_of_a_case_are_of_the_alert(case: Case, request: pytest.Fixtu
         assert series.partition("{")[0] in alert["expr"]
 
 
-def test_promtool_accepts_the_rules() -> None:
-    result = promtool("check", "rules", FILE)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert f"{len(RULES)} rules found" in result.stdout
-
-
 def test_every_alert_has_a_section_or_says_what_to_do() -> None:
     notes = {each["alert"]: each["annotations"] for each in RULES}
     assert len(notes) == len(RULES)

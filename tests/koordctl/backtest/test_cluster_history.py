@@ -170,12 +170,7 @@ def test_command_resumes_from_its_cache_without_the_pods_being_read_again(server
         (("--metric", "cpu=no_such_metric"), 3, "no series no_such_metric from "),
         (("--selector", "cluster=="), 2, "check --selector and the metric names"),
         (("--selector", 'cluster="other"'), 3, "is cAdvisor of the kubelets scraped?"),
-        (("--nodes", "other"), 3, "no node of 1 matches"),
-        (("--nodes", "("), 2, "want a regular expression"),
         (("--node-label", "instance"), 3, "give --node-label"),
-        (("--step", "often"), 2, "'--step': seen 'often', want a duration"),
-        (("--from", "sometime"), 2, "--from sometime: want a time"),
-        (("--shard", "4/4"), 2, "want 0 to 3"),
     ],
 )
 def test_errors_name_the_fix(server, arguments, code, text):

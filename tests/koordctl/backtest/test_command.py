@@ -304,7 +304,7 @@ def test_times_are_absolute_or_durations_before_now(read, flags, expected):
         (("--metric", "cpu="), "--metric cpu=: want KIND=NAME"),
         (("--metric", "disk=x"), "--metric disk: want KIND=NAME with one of cpu, memory,"),
         (("--priority-class", "gold=best"), "--priority-class best: want NAME=CLASS with one of prod, mid, batch"),
-        (("--nodes", "("), "--nodes (: "),
+        (("--nodes", "("), "; want a regular expression"),
         (("--shard", "x"), "--shard x: want I/N, 0/4 to 3/4, or /N with JOB_COMPLETION_INDEX"),
         (("--shard", "2/2", "-o", "json"), "--shard 2/2: the index is '2', want 0 to 1"),
         (("--traces", "folder"), "backtest: want one of --prometheus and --traces"),
