@@ -31,8 +31,10 @@ def contention(*words: str) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, and print the table."""
-    known = json.loads(_ROWS.read_text(encoding="utf-8")) if _ROWS.exists() else {**contention("calibrate"), "rows": []}
-    work = (f"--seconds={_SECONDS}", "--workers=1", f"--iterations={known['iterations']}")
+    record = (
+        json.loads(_ROWS.read_text(encoding="utf-8")) if _ROWS.exists() else {**contention("calibrate"), "rows": []}
+    )
+    work = (f"--seconds={_SECONDS}", "--workers=1", f"--iterations={record['iterations']}")
     for lead in _LEAD_SECONDS:
         if served := contention("serve", f"--at={time.time() + lead}", *work):
             break
@@ -41,10 +43,10 @@ def main() -> None:
     here = kubectl("--namespace=demo", "get", "pod", "service", "--output=jsonpath={.spec.nodeName}")
     running = ("--selector=app=mid-worker", f"--field-selector=status.phase=Running,spec.nodeName={here}")
     mid_pods = len(kubectl("--namespace=default", "get", "pods", *running, "--output=name").split())
-    known["rows"].append([" ".join(sys.argv[1:]), mid_pods, served["p50"] / 1000, served["p99"] / 1000])
-    _ROWS.write_text(json.dumps(known), encoding="utf-8")
+    record["rows"].append([" ".join(sys.argv[1:]), mid_pods, served["p50"] / 1000, served["p99"] / 1000])
+    _ROWS.write_text(json.dumps(record), encoding="utf-8")
     print(f"{'':<32}{'Mid pods':>10}{'p50 ms':>10}{'p99 ms':>10}")
-    for title, pods, p50, p99 in known["rows"]:
+    for title, pods, p50, p99 in record["rows"]:
         print(f"{title:<32}{pods:>10}{p50:>10.2f}{p99:>10.2f}")
 
 
