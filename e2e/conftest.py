@@ -103,6 +103,7 @@ SKIPS = {
     # The apiserver is a pod and containerd is not stopped; the bridge of pods is not on this machine.
     "kind": (
         *("test_apiserver_outage", "test_containerd_restart", "test_metrics_server", "test_mid_beside_hpa"),
+        "test_offline_bundle",
         *SKIPS_BY_PROVIDER,
     ),
     # The same; no component is stopped, no image is loaded, and the two variables of the provider may be unset.
@@ -110,7 +111,7 @@ SKIPS = {
         *("test_agent_away", "test_colocation_off_with_mid_pod_running", "test_metrics_server", "test_mid_beside_hpa"),
         *("test_demo", "test_first_ten_minutes", "test_backtest_job", "test_installed_provider"),
         *("test_config_map_replaced", "test_foreign_crd", "test_idle_writes", "test_service_accounts", "test_shadow"),
-        "test_upstream_agent",
+        *("test_offline_bundle", "test_upstream_agent"),
         # There is no shell in its nodes to see control groups and processes.
         *("test_agent_killed", "test_apiserver_outage", "test_containerd_restart", "test_mid_beside_prod"),
         *("test_mid_memory_hog", "test_mid_suppression", "test_mid_suppression_lasts"),
