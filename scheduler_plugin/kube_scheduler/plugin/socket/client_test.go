@@ -245,8 +245,7 @@ func TestANewConnectionGetsAllPodsAndReservations(t *testing.T) {
 }
 
 func TestOneQuestionPaysTheDeadlineAndALateAnswerEndsIt(t *testing.T) {
-	p := begin(t, 0)
-	p.set(u, "{}")
+	p := begin(t, 0, u)
 	c, _ := p.ready("n0")
 	began := time.Now()
 	if _, err := p.client.Ask(u); !errors.Is(err, ErrAway) {
@@ -310,8 +309,7 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 }
 
 func TestTheFirstQuestionWaitsForTheStart(t *testing.T) {
-	p := begin(t, 5*time.Second)
-	p.set(u, "{}")
+	p := begin(t, 5*time.Second, u)
 	asked := make(chan error, 1)
 	go func() { _, err := p.client.Ask(u); asked <- err }()
 	time.Sleep(20 * time.Millisecond)
