@@ -15,7 +15,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 from tools.images.file_trees import PROGRAM, File, Tree, read_tar
-from tools.localcluster import content_cache, progress
+from tools.localcluster import content_cache, image_archives, progress
 from tools.localcluster.host import commands, debian_packages
 
 SUITE = "bookworm"
@@ -79,7 +79,7 @@ class Package:
 
     def sha256(self) -> str:
         """Return the hash of the package's file."""
-        return hashlib.sha256(self.file.read_bytes()).hexdigest()
+        return image_archives.sha256(self.file)
 
     @functools.cache  # noqa: B019 -- a command builds all images of a package, then ends
     def tree(self) -> Tree:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import re
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from tools.images import debian, wheels
 from tools.images.file_trees import File, Tree
-from tools.localcluster import content_cache, progress
+from tools.localcluster import content_cache, image_archives, progress
 from tools.localcluster.host import commands
 
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -40,7 +39,7 @@ class Distribution:
 
     def sha256(self) -> str:
         """Return the hash of the wheel."""
-        return hashlib.sha256(self.file.read_bytes()).hexdigest()
+        return image_archives.sha256(self.file)
 
     @functools.cache  # noqa: B019 -- a command builds all images of a distribution, then ends
     def tree(self) -> Tree:

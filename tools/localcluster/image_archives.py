@@ -70,7 +70,7 @@ def write(file: Path, images: Sequence[ProgramImage]) -> None:
     for image in images:
         own = _tar({f"{FOLDER}/{program.name}": program.read_bytes() for program in image.programs}, mode=0o755)
         its_layers: list[Path | bytes] = [*image.layers, own]
-        content = {_digest(layer): layer for layer in its_layers}
+        content = {sha256(layer): layer for layer in its_layers}
         configuration = {
             "architecture": architecture(),
             "os": "linux",
@@ -100,11 +100,12 @@ def write(file: Path, images: Sequence[ProgramImage]) -> None:
                 archive.add(layer, f"{digest}/layer.tar", filter=_without_owner)
 
 
-def _digest(layer: Path | bytes) -> str:
-    if isinstance(layer, bytes):
-        return hashlib.sha256(layer).hexdigest()
-    with layer.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+def sha256(content: Path | bytes) -> str:
+    """Return the SHA-256 of bytes or of a file, as hexadecimal digits."""
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with content.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -16,7 +16,7 @@ def tar(file: Path, contents: Mapping[str, bytes | Path], epoch: int, programs: 
     """
     with file.open("wb") as target:
         if file.name.endswith("gz"):
-            with gzip.GzipFile("", "wb", mtime=epoch, fileobj=target) as compressed:
+            with gzip.GzipFile("", "wb", compresslevel=6, mtime=epoch, fileobj=target) as compressed:
                 _write(compressed, contents, epoch, programs)
         else:
             _write(target, contents, epoch, programs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import shlex
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
+from tools.localcluster.image_archives import sha256
 from tools.release import bundle, chart, contacts, layouts, provenance
 from tools.release.version import CHANGELOG, REPOSITORY, ReleaseProblem, release_notes
 
@@ -108,7 +108,7 @@ def _git(*words: object) -> str:
 def _write_sums(folder: Path) -> None:
     """Write SHA256SUMS of the files that are downloaded as such; what a registry has is named by digests there."""
     files = [file for file in sorted(folder.iterdir()) if file.is_file()]
-    sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in files)
+    sums = "".join(f"{sha256(file)}  {file.name}\n" for file in files)
     (folder / SUMS).write_text(sums, encoding="utf-8")
 
 
@@ -122,8 +122,3 @@ def table(folder: Path, version: str) -> str:
     rows = [*images, *files]
     width = max(len(name) for name, _, _ in rows)
     return "".join(f"{name:{width}}  {digest}  {size / 1e6:7.1f} MB\n" for name, digest, size in rows)
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -6,7 +6,6 @@ Every blob is in it once. `images/` is one layout with all images, which contain
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import yaml
 
+from tools.images.layouts import INDEX
+from tools.localcluster.image_archives import sha256
 from tools.release import archives, layouts
 from tools.release.layouts import Listed
 
@@ -37,7 +38,7 @@ def write(folder: Path, version: str, images: Sequence[Listed], chart: Path, crd
             **{f"crds/{file.name}": file for file in sorted(crds.glob("*.yaml"))},
             **_images(version, images, Path(scratch)),
         }
-        sums = "".join(f"{_sha256(files[name])}  {name}\n" for name in sorted(files) if not _is_link(files[name]))
+        sums = "".join(f"{sha256(files[name])}  {name}\n" for name in sorted(files) if not _is_link(files[name]))
         files["SHA256SUMS"] = sums.encode()
         top = f"koord-suite-{version}-offline"
         bundle = folder / f"{top}.tar"
@@ -66,7 +67,7 @@ def _images(version: str, images: Sequence[Listed], scratch: Path) -> dict[str, 
 
 
 def _layout(where: str, manifests: Sequence[object]) -> dict[str, bytes | Path]:
-    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests}
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
     return {
         f"{where}/oci-layout": b'{"imageLayoutVersion": "1.0.0"}',
         f"{where}/index.json": json.dumps(index).encode(),
@@ -75,10 +76,3 @@ def _layout(where: str, manifests: Sequence[object]) -> dict[str, bytes | Path]:
 
 def _is_link(content: bytes | Path) -> bool:
     return isinstance(content, Path) and content.is_symlink()
-
-
-def _sha256(content: bytes | Path) -> str:
-    if isinstance(content, bytes):
-        return hashlib.sha256(content).hexdigest()
-    with content.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

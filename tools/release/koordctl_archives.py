@@ -9,12 +9,8 @@ that picks those of the Python that runs it.
 from __future__ import annotations
 
 import argparse
-import gzip
-import hashlib
-import io
 import os
 import sys
-import tarfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +19,9 @@ import yaml
 
 from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
+from tools.localcluster.image_archives import sha256
 from tools.release import koordctl_distribution
+from tools.release.archives import tar
 from tools.release.version import CHART, REPOSITORY, app_version
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
@@ -44,14 +42,18 @@ _START = Path(__file__).with_name("koordctl_start")
 def build(version: str, wheel: Path, folder: Path, url: str = URL) -> list[Path]:
     """Make the archives of a wheel and their manifest; SOURCE_DATE_EPOCH is their time. Return the paths."""
     libraries = _libraries()
-    archives = {}
+    time = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+    by_platform = {}
     for system, machine in PLATFORMS:
         archive = folder / f"koordctl-{version}-{system}-{machine}.tar.gz"
-        _pack(archive, dict(_content(wheel, libraries / "modules", libraries / f"{system}-{machine}")))
-        archives[system, machine] = archive
+        content = dict(_content(wheel, libraries / "modules", libraries / f"{system}-{machine}"))
+        tar(archive, content, time, programs=("koordctl",))  # regular files, for krew extracts no links
+        by_platform[system, machine] = archive
     manifest = folder / MANIFEST
-    manifest.write_text(yaml.safe_dump(_manifest(version, archives, url), sort_keys=False, width=120), encoding="utf-8")
-    return [*archives.values(), manifest]
+    manifest.write_text(
+        yaml.safe_dump(_manifest(version, by_platform, url), sort_keys=False, width=120), encoding="utf-8"
+    )
+    return [*by_platform.values(), manifest]
 
 
 def _libraries() -> Path:
@@ -98,20 +100,6 @@ def _unpacked(wheel: Path, folder: str) -> Iterator[tuple[str, bytes]]:
                 yield f"{folder}/{name}", packed.read(name)
 
 
-def _pack(archive: Path, content: dict[str, bytes]) -> None:
-    """Write a tar of regular files, for krew extracts no links."""
-    time = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
-    with (
-        archive.open("wb") as file,
-        gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=time) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar,
-    ):
-        for name in sorted(content):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mtime, entry.mode = len(content[name]), time, 0o755 if name == "koordctl" else 0o644
-            tar.addfile(entry, io.BytesIO(content[name]))
-
-
 def _manifest(version: str, archives: dict[tuple[str, str], Path], url: str) -> dict[str, object]:
     return {
         "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
@@ -128,7 +116,7 @@ def _manifest(version: str, archives: dict[tuple[str, str], Path], url: str) -> 
                 {
                     "selector": {"matchLabels": {"os": system, "arch": machine}},
                     "uri": f"{url}/{archive.name}",
-                    "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+                    "sha256": sha256(archive),
                     "files": [{"from": "*", "to": "."}],
                     "bin": "koordctl",
                 }

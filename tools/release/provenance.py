@@ -6,7 +6,6 @@ statements.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Final
 from tools.images import bill_of_materials
 from tools.images import layouts as assembled
 from tools.localcluster.errors import ClusterProblem
+from tools.localcluster.image_archives import sha256
 from tools.release import layouts
 from tools.release.layouts import Listed
 
@@ -76,12 +76,6 @@ def bills_of(folder: Path, image: Listed) -> list[tuple[str, Path]]:
         (entry["digest"], of_image(folder / "sbom", image, f"-{entry['platform']['architecture']}.cdx"))
         for entry in manifests
     ]
-
-
-def sha256(file: Path) -> str:
-    """Return the digest of a file, as hexadecimal digits."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _as_set(digest: str) -> dict[str, str]:
