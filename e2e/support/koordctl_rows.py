@@ -6,10 +6,13 @@ those of the program: a case compares them.
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from e2e.support import lone_manager
 from e2e.support.lone_manager import LoneManager
 
 NODES: Final = ("n1", "n2")
@@ -175,3 +178,11 @@ def make_objects(lone: LoneManager) -> None:
     lone.add_namespace("shop")
     lone.until("Mid on each node", lambda: all(lone.mid_cores(name) for name in NODES), PATIENT_SECONDS)
     lone.add_pod("mid-1", node="n1", namespace="shop")
+
+
+@contextlib.contextmanager
+def running() -> Iterator[LoneManager]:
+    """Run a manager on a lone API server that has the objects."""
+    with lone_manager.running() as lone:
+        make_objects(lone)
+        yield lone

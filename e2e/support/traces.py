@@ -17,28 +17,28 @@ NAMESPACED = (
 )
 
 
-def of_manager(cluster: Cluster) -> list[str]:
+def left_by_manager(cluster: Cluster) -> list[str]:
     """Return what is left on nodes, and the NodeMetrics and Leases that are left."""
-    found = []
+    left = []
     for node in cluster.get("nodes")["items"]:
         name, status = node["metadata"]["name"], node["status"]
-        found += [
+        left += [
             f"{name} {part} {key}" for part in ("capacity", "allocatable") for key in status[part] if "mid-" in key
         ]
-        found += [f"{name} {key}" for key in node["metadata"].get("annotations") or {} if key == STATUS_ANNOTATION]
+        left += [f"{name} {key}" for key in node["metadata"].get("annotations") or {} if key == STATUS_ANNOTATION]
     if cluster.run("get", "crd", CRD, "--ignore-not-found", "--output=name").strip():
-        found += [f"NodeMetric {each['metadata']['name']}" for each in cluster.get("nodemetrics")["items"]]
+        left += [f"NodeMetric {report['metadata']['name']}" for report in cluster.get("nodemetrics")["items"]]
     leases = cluster.get("leases", "--namespace", SUITE_NAMESPACE)["items"]
-    return found + [f"Lease {each['metadata']['name']}" for each in leases]
+    return left + [f"Lease {lease['metadata']['name']}" for lease in leases]
 
 
 def objects(cluster: Cluster) -> str:
     """Return the names of the chart's objects, and of the suite's other objects in its namespace."""
     wide = cluster.run("get", CLUSTER_WIDE, f"--selector={PART}", "--output=name")
-    own = cluster.run(
+    namespaced = cluster.run(
         "get", NAMESPACED, "--all-namespaces", f"--selector={PART}", "--output=name", "--ignore-not-found"
     )
-    return wide + own
+    return wide + namespaced
 
 
 def running(cluster: Cluster) -> list[str]:

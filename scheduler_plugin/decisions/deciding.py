@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from scheduler_plugin.decisions.metrics import DecisionCounts
 from scheduler_plugin.decisions.recorder import DecisionRecords
@@ -47,7 +51,7 @@ class Decider:
         """Return a pod with its wait, if that is over."""
         return self.waits.softened(pod, self.cluster.monotonic())
 
-    def follow_wait(self, pod: PodInfo, codes: ReasonCodes | None) -> None:
+    def follow_wait(self, pod: PodInfo, codes: npt.NDArray[np.integer[Any]] | None) -> None:
         """Begin the wait of a Prod pod that load alone refused, or end it."""
         if pod.is_prod and self.cycle.rejects_alone(LoadAware.name, codes):
             self.waits.refused(pod, self.cluster.monotonic())

@@ -163,7 +163,7 @@ class Answers(Decider):
             return
         self.refused.refuse(self.softened(pending.info), rows)
         if asked == uid and codes is not None and rows[-1] < len(codes):
-            self.follow_wait(pending.info, codes[rows].astype(np.int16))
+            self.follow_wait(pending.info, codes[rows])
 
     def _count(self, pending: _PendingPod, now: float) -> None:
         """Count a pending pod where it is reserved, else where it is nominated."""

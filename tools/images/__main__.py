@@ -62,11 +62,11 @@ def contents_of(arguments: argparse.Namespace) -> int:
 
 def check_layouts(arguments: argparse.Namespace) -> int:
     """Check the images of a release, and print each problem."""
-    found = [
+    problems = [
         problem for layout in sorted((arguments.folder / "images").iterdir()) for problem in check.problems(layout)
     ]
-    print("\n".join(found) or "every image is as it has to be")
-    return 1 if found else 0
+    print("\n".join(problems) or "every image is as it has to be")
+    return 1 if problems else 0
 
 
 def build(_: argparse.Namespace) -> int:

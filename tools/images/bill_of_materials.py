@@ -40,14 +40,14 @@ class Part(NamedTuple):
 def parts(recipe: Recipe, architecture: str) -> list[Part]:
     """Return what an image is made of, beside this repository."""
     packages = recipe.debian(architecture)
-    found = [Part(part.name, part.version, part.purl(), {"sha256": part.sha256()}) for part in packages]
+    listed = [Part(part.name, part.version, part.purl(), {"sha256": part.sha256()}) for part in packages]
     wheels = recipe.distributions(architecture)
-    found += [Part(part.name, part.version, part.purl(), {"sha256": part.sha256()}) for part in wheels]
+    listed += [Part(part.name, part.version, part.purl(), {"sha256": part.sha256()}) for part in wheels]
     if recipe.needs_front_end:
-        found += _front_end()
+        listed += _front_end()
     if program := recipe.program(architecture):
-        found += _go_modules(program)
-    return sorted(found)
+        listed += _go_modules(program)
+    return sorted(listed)
 
 
 def document(name: str, tag: str, created: str, digest: str, of_parts: Sequence[Part]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tools.images import debian_base, front_end, wheels
+from tools.images import debian, debian_base, front_end, wheels
 from tools.images.definitions import Image
 from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
@@ -26,7 +26,7 @@ BASE_VARIABLE, DEBIAN = "IMAGES_BASE", "debian"
 BLOB_CACHE = Path("/var/lib/containers/cache")
 """Folder that buildah writes in any case, also with a storage of its own."""
 LAYERS_KEPT = 80  # some 10 builds; each layer may be a full copy of the file system
-PACKAGES = {"buildah": ("buildah",), "mmdebstrap": ("mmdebstrap",)}
+PACKAGES = {"buildah": ("buildah",), **debian.PROGRAMS}
 """Debian packages that Buildah needs, with the programs that show their presence."""
 
 

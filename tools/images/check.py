@@ -20,7 +20,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
-from tools.images import debian, distributions, elf, imports, recipes
+from tools.images import debian, distributions, elf, imports, layouts, recipes
 from tools.images.file_trees import File, read_tar
 
 _MADE_HERE = re.compile(
@@ -63,38 +63,38 @@ class Image:
 
 def problems(layout: Path) -> list[str]:
     """Return what is wrong in the layout of an image: `image: file: seen, want`. Nothing where all is well."""
-    found: list[str] = []
+    wrong: list[str] = []
     try:
-        for image in images(layout, found):
+        for image in images(layout, wrong):
             name = f"{layout.name}:{image.tag} {image.architecture}"
-            found += [f"{name}: {problem}" for problem in _problems(layout.name, image)]
+            wrong += [f"{name}: {problem}" for problem in _problems(layout.name, image)]
     except (OSError, KeyError, ValueError, EOFError, tarfile.TarError) as problem:
-        found.append(f"{layout.name}: not an OCI layout of an image ({problem!r})")
-    return found
+        wrong.append(f"{layout.name}: not an OCI layout of an image ({problem!r})")
+    return wrong
 
 
-def images(layout: Path, found: list[str]) -> Iterator[Image]:
-    """Return the images of a layout, and add to `found` each blob that is missing or not what its digest states."""
+def images(layout: Path, wrong: list[str]) -> Iterator[Image]:
+    """Return the images of a layout, and add to `wrong` each blob that is missing or not what its digest states."""
     for tagged in json.loads((layout / "index.json").read_text())["manifests"]:
-        index = _document(layout, tagged, found)
+        index = _document(layout, tagged, wrong)
         for described in index.get("manifests", []):
-            manifest = _document(layout, described, found)
-            configuration = _document(layout, manifest["config"], found) if manifest else {}
+            manifest = _document(layout, described, wrong)
+            configuration = _document(layout, manifest["config"], wrong) if manifest else {}
             tree: dict[str, File] = {}
             diff_ids = configuration.get("rootfs", {}).get("diff_ids", [])
             for layer, digest in zip(manifest.get("layers", []), diff_ids, strict=bool(configuration)):
-                content = _blob(layout, layer, found)
+                content = _blob(layout, layer, wrong)
                 if content is None:
                     continue
                 unpacked = gzip.decompress(content)
                 if (seen := _sha256(unpacked)) != digest:
-                    found.append(f"{layout.name}: layer {layer['digest']}: seen {seen} unpacked, want {digest}")
+                    wrong.append(f"{layout.name}: layer {layer['digest']}: seen {seen} unpacked, want {digest}")
                 with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
                     tree |= dict(read_tar(archive))
-            tag = str(tagged.get("annotations", {}).get("org.opencontainers.image.ref.name", ""))
+            tag = str(tagged.get("annotations", {}).get(layouts.TAG, ""))
             wanted = str(described["platform"]["architecture"])
             if configuration and (seen := configuration["architecture"]) != wanted:
-                found.append(
+                wrong.append(
                     f"{layout.name}:{tag}: configuration: seen architecture {seen}, want {wanted} of the index"
                 )
             size = sum(layer["size"] for layer in manifest.get("layers", []))
@@ -105,21 +105,21 @@ def _sha256(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def _blob(layout: Path, described: Mapping[str, Any], found: list[str]) -> bytes | None:
+def _blob(layout: Path, described: Mapping[str, Any], wrong: list[str]) -> bytes | None:
     digest = described["digest"]
     file = layout / "blobs" / digest.replace(":", "/")
     if not file.is_file():
-        found.append(f"{layout.name}: blob {digest}: missing, want {described['size']} bytes")
+        wrong.append(f"{layout.name}: blob {digest}: missing, want {described['size']} bytes")
         return None
     content = file.read_bytes()
     if (seen := _sha256(content)) != digest:
-        found.append(f"{layout.name}: blob {digest}: seen {seen}, want the digest of its name")
+        wrong.append(f"{layout.name}: blob {digest}: seen {seen}, want the digest of its name")
         return None
     return content
 
 
-def _document(layout: Path, described: Mapping[str, Any], found: list[str]) -> dict[str, Any]:
-    content = _blob(layout, described, found)
+def _document(layout: Path, described: Mapping[str, Any], wrong: list[str]) -> dict[str, Any]:
+    content = _blob(layout, described, wrong)
     return dict(json.loads(content)) if content is not None else {}
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tools.images.debian import PYTHON_VERSION, SUITE
 from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
 
-SUITE = "bookworm"
-PYTHON_VERSION = "3.11"  # of that suite; wheels are chosen for it
 PACKAGES = ("base-files", "base-passwd", "ca-certificates", "coreutils", "dash", "findutils", "libstdc++6", "python3")
 UNUSED = (
     "usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian", "usr/share/perl*",

@@ -19,7 +19,7 @@ from tools.localcluster import progress
 from tools.localcluster.host import commands
 
 CHART = recipes.REPOSITORY / "charts" / "koord-suite" / "Chart.yaml"
-EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
+EPOCH = "SOURCE_DATE_EPOCH"
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIGURATION = "application/vnd.oci.image.config.v1+json"
@@ -80,11 +80,14 @@ def version() -> str:
     return str(line)
 
 
+def epoch() -> int:
+    """Return the seconds of every time in a release: of SOURCE_DATE_EPOCH, else of the commit."""
+    return int(os.environ.get(EPOCH) or commands.run(["git", "log", "-1", "--format=%ct"], folder=recipes.REPOSITORY))
+
+
 def created() -> str:
-    """Return the time of a release, as images state it: of SOURCE_DATE_EPOCH, else of the commit."""
-    git = ["git", "log", "-1", "--format=%ct"]
-    seconds = os.environ.get(EPOCH_VARIABLE) or commands.run(git, folder=recipes.REPOSITORY)
-    return dt.datetime.fromtimestamp(int(seconds), dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Return the time of a release, as images state it."""
+    return dt.datetime.fromtimestamp(epoch(), dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def commit() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.images import building, definitions, front_end, wheels
+from tools.images import building, debian, definitions, front_end, wheels
 from tools.localcluster import go_binaries, remembered, running
 from tools.localcluster.host import debian_packages
 from tools.localcluster.image_archives import Archive
@@ -20,7 +20,7 @@ def build(provider: str | None = None) -> Sequence[Archive]:
 
 def prepare(builder: building.Builder) -> None:
     """Download and build what needs a network, so that `build` needs none."""
-    debian_packages.ensure({"mmdebstrap": building.PACKAGES["mmdebstrap"]})
+    debian_packages.ensure(debian.PROGRAMS)
     builder.base_key()
     go_binaries.everything()
     go_binaries.scheduler_with_plugin()

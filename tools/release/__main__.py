@@ -19,24 +19,20 @@ from pathlib import Path
 
 from tools.localcluster import errors
 from tools.release import building, provenance, publish, verify
-from tools.release.version import CHANGELOG, CHART, app_version, check_tag, release_notes
-
-
-def _version() -> str:
-    return app_version((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+from tools.release.version import CHANGELOG, check_tag, current, release_notes
 
 
 def _build(arguments: argparse.Namespace) -> None:
-    version = arguments.version or _version()
+    version = arguments.version or current()
     building.build(arguments.folder, version, arguments.registry, arguments.home, arguments.builder)
 
 
 def _push(arguments: argparse.Namespace) -> None:
-    publish.push(arguments.folder, arguments.registry, arguments.version or _version(), arguments.key)
+    publish.push(arguments.folder, arguments.registry, arguments.version or current(), arguments.key)
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    version, trust = arguments.version or _version(), verify.Trust(arguments.key, arguments.builder)
+    version, trust = arguments.version or current(), verify.Trust(arguments.key, arguments.builder)
     problems = verify.verify(arguments.registry, version, trust, verify.released(version))
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
@@ -44,11 +40,11 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _check_tag(arguments: argparse.Namespace) -> None:
-    check_tag(arguments.tag, _version())
+    check_tag(arguments.tag, current())
 
 
 def _notes(_: argparse.Namespace) -> None:
-    print(release_notes(CHANGELOG.read_text(encoding="utf-8"), _version()), end="")
+    print(release_notes(CHANGELOG.read_text(encoding="utf-8"), current()), end="")
 
 
 def parser() -> argparse.ArgumentParser:

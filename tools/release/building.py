@@ -13,15 +13,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.images import layouts as assembled
 from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
 from tools.localcluster.image_archives import sha256
 from tools.release import bundle, chart, contacts, layouts, provenance
+from tools.release.publish import SUMS
 from tools.release.version import CHANGELOG, REPOSITORY, ReleaseProblem, release_notes
-
-EPOCH = "SOURCE_DATE_EPOCH"
-"""Environment variable with the seconds of every time in a release; by default the time of the commit."""
-SUMS = "SHA256SUMS"
 
 
 def build(folder: Path, version: str, registry: str = "", home: str = "", builder: str = "") -> None:
@@ -32,9 +30,9 @@ def build(folder: Path, version: str, registry: str = "", home: str = "", builde
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / SUMS).touch()
-    epoch = int(os.environ.get(EPOCH) or _git("log", "-1", "--format=%ct"))
+    epoch = assembled.epoch()
     with _source(version) as source:
-        environment = {**os.environ, EPOCH: str(epoch), "PIP_CONSTRAINT": str(source / "constraints.txt")}
+        environment = {**os.environ, assembled.EPOCH: str(epoch), "PIP_CONSTRAINT": str(source / "constraints.txt")}
 
         def run(what: str, *words: object) -> None:
             command = [sys.executable, "-m", *map(str, words)]

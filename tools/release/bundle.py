@@ -17,6 +17,7 @@ from tools.images.layouts import INDEX
 from tools.localcluster.image_archives import sha256
 from tools.release import archives, layouts
 from tools.release.layouts import Listed
+from tools.release.publish import SUMS
 
 LOAD = Path(__file__).parent / "load.sh"
 REGISTRY = "localhost/koord-suite"
@@ -39,7 +40,7 @@ def write(folder: Path, version: str, images: Sequence[Listed], chart: Path, crd
             **_images(version, images, Path(scratch)),
         }
         sums = "".join(f"{sha256(files[name])}  {name}\n" for name in sorted(files) if not _is_link(files[name]))
-        files["SHA256SUMS"] = sums.encode()
+        files[SUMS] = sums.encode()
         top = f"koord-suite-{version}-offline"
         bundle = folder / f"{top}.tar"
         archives.tar(

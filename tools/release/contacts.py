@@ -66,6 +66,6 @@ def _is_uuid(value: object) -> bool:
 
 
 if __name__ == "__main__":
-    found = problems()
-    print("\n".join(found))
-    sys.exit(bool(found))
+    unfilled = problems()
+    print("\n".join(unfilled))
+    sys.exit(bool(unfilled))

@@ -17,12 +17,13 @@ from pathlib import Path
 
 import yaml
 
+from tools.images.layouts import EPOCH
 from tools.localcluster import content_cache, progress
 from tools.localcluster.host import commands
 from tools.localcluster.image_archives import sha256
 from tools.release import koordctl_distribution
 from tools.release.archives import tar
-from tools.release.version import CHART, REPOSITORY, app_version
+from tools.release.version import REPOSITORY, current
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PLATFORMS = {
@@ -42,7 +43,7 @@ _START = Path(__file__).with_name("koordctl_start")
 def build(version: str, wheel: Path, folder: Path, url: str = URL) -> list[Path]:
     """Make the archives of a wheel and their manifest; SOURCE_DATE_EPOCH is their time. Return the paths."""
     libraries = _libraries()
-    time = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+    time = int(os.environ.get(EPOCH, "0"))
     by_platform = {}
     for system, machine in PLATFORMS:
         archive = folder / f"koordctl-{version}-{system}-{machine}.tar.gz"
@@ -133,6 +134,6 @@ if __name__ == "__main__":
     parser.add_argument("--url", default=URL, help="address below which the archives are")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    release = app_version((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    release = current()
     for path in build(release, given.wheel, given.folder, given.url):
         print(path)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tools.images import front_end
 from tools.localcluster.host import commands
-from tools.release.version import CHART, REPOSITORY, app_version
+from tools.release.version import REPOSITORY, current
 
 WHOLE = ("console", "koordctl")
 """Packages of which every file is in the wheel: the list of commands names its modules as text."""
@@ -69,15 +69,15 @@ def modules(repository: Path = REPOSITORY) -> dict[str, Path]:
     """Return the file of each module of WHOLE, and of each that one of them imports at any place, directly or not."""
     files = [file for package in WHOLE for file in (repository / package).rglob("*.py")]
     wanted = [".".join(file.relative_to(repository).with_suffix("").parts).removesuffix(".__init__") for file in files]
-    found = dict[str, Path]()
+    files_of = dict[str, Path]()
     while wanted:
         name = wanted.pop()
         file = repository.joinpath(*name.split("."))
         file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
-        if name not in found and file.is_file():
-            found[name] = file
+        if name not in files_of and file.is_file():
+            files_of[name] = file
             wanted += [name.rpartition(".")[0] or name, *imports(file.read_text(encoding="utf-8"))]
-    return found
+    return files_of
 
 
 def imports(source: str) -> Iterator[str]:
@@ -140,4 +140,4 @@ def _stage(version: str, stage: Path) -> None:
 if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
-    print(build(app_version((CHART / "Chart.yaml").read_text(encoding="utf-8")), target))
+    print(build(current(), target))

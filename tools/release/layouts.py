@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TAG = "org.opencontainers.image.ref.name"
+from tools.images.layouts import TAG
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class Listed:
         return sum(blob(self.layout, digest).stat().st_size for digest in self.blobs())
 
 
-def listed(images: Path) -> list[Listed]:
+def listed(folder: Path) -> list[Listed]:
     """Return the image indexes of all layout folders in a folder, sorted by name and tag."""
-    found = [
+    images = [
         Listed(index.parent, index.parent.name, descriptor["annotations"][TAG], descriptor)
-        for index in images.glob("*/index.json")
+        for index in folder.glob("*/index.json")
         for descriptor in json.loads(index.read_text(encoding="utf-8"))["manifests"]
         # What oras fetched has the manifests of each index as well, without a tag.
         if TAG in descriptor.get("annotations", {})
     ]
-    return sorted(found, key=lambda image: (image.name, image.tag))
+    return sorted(images, key=lambda image: (image.name, image.tag))
 
 
 def blob(layout: Path, digest: str) -> Path:

@@ -30,6 +30,11 @@ def app_version(chart_yaml: str) -> str:
     return found["version"]
 
 
+def current() -> str:
+    """Return the version of this checkout. Raises ReleaseProblem."""
+    return app_version((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+
+
 def check_tag(tag: str, version: str) -> None:
     """Raise ReleaseProblem unless the tag is `v` and the version."""
     if tag != f"v{version}":

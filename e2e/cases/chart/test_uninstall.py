@@ -54,7 +54,7 @@ def test_helm_uninstall_leaves_no_trace(
     assert all(cluster_client.mid(name) for name in offering)
     assert traces.objects(cluster)
     cluster.run("helm", "uninstall", RELEASE, *HELM, timeout_seconds=330)
-    assert traces.of_manager(cluster) == []
+    assert traces.left_by_manager(cluster) == []
     waiting.until("nothing of the chart is left", lambda: traces.objects(cluster), lambda seen: not seen.strip())
     assert not cluster.run("get", "crd", CRD, "--ignore-not-found").strip()
     for config_map in (CONFIG_MAP, "koord-manager-last-good-config"):
@@ -71,7 +71,7 @@ def test_by_default_crd_and_priority_classes_stay_and_a_new_installation_takes_t
     suite.install("--set=crds.keep=true,priorityClasses.keep=true")
     cluster.run("helm", "uninstall", RELEASE, *HELM, timeout_seconds=330)
     assert offering
-    assert traces.of_manager(cluster) == []
+    assert traces.left_by_manager(cluster) == []
     waiting.until(
         "only the PriorityClasses are left",
         lambda: set(traces.objects(cluster).split()),
@@ -101,14 +101,14 @@ def test_without_the_hook_traces_stay_until_the_command_removes_them(
     cluster: Cluster, suite: Suite, offering: list[str]
 ) -> None:
     cluster.run("helm", "uninstall", RELEASE, "--no-hooks", *HELM, timeout_seconds=330)
-    left = traces.of_manager(cluster)
+    left = traces.left_by_manager(cluster)
     for name in offering:
         assert f"{name} allocatable {MID_CPU}" in left
         assert f"{name} {STATUS_ANNOTATION}" in left
     assert "Lease koord-manager" in left
     output = command_lines.run(*UNINSTALL, environment=cluster.environment)
     assert output.code == 0, output.text
-    assert traces.of_manager(cluster) == []
+    assert traces.left_by_manager(cluster) == []
 
 
 @pytest.mark.long
@@ -125,7 +125,7 @@ def test_a_manager_that_cannot_be_stopped_is_fenced_off_in_bounded_time(
         output = command_lines.run(*UNINSTALL, "--stop-seconds=40", environment=cluster.environment, within_seconds=120)
         assert output.code == 0, output.text
         assert output.line_with("continuing without waiting", "stuck-manager")
-        assert traces.of_manager(cluster) == ["Lease koord-manager"]
+        assert traces.left_by_manager(cluster) == ["Lease koord-manager"]
         spec = cluster.get("lease", "koord-manager", "--namespace", SUITE_NAMESPACE)["spec"]
         assert spec["holderIdentity"] == "koord-suite-uninstall"
     finally:

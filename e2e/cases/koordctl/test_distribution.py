@@ -24,16 +24,16 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from e2e.support import koordctl_rows, lone_manager
+from e2e.support import koordctl_rows
 from e2e.support.koordctl_rows import ROWS
 from e2e.support.lone_manager import LoneManager
 from koordctl.commands import SECTIONS
 from tools.localcluster.content_cache import REPOSITORY
 from tools.release import koordctl_archives, koordctl_distribution
-from tools.release.version import CHART, app_version
+from tools.release.version import current
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
-VERSION = app_version((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+VERSION = current()
 NEED_NUMPY = {"backtest", "estimate", "scheduler check", "simulate"}
 HELP_CPU_SECONDS = 0.3
 """At most, of user and system; byte code is there."""
@@ -107,8 +107,7 @@ def program(request: pytest.FixtureRequest) -> Program:
 
 @pytest.fixture(scope="module")
 def lone() -> Iterator[LoneManager]:
-    with lone_manager.running() as made:
-        koordctl_rows.make_objects(made)
+    with koordctl_rows.running() as made:
         yield made
 
 
@@ -158,7 +157,7 @@ def test_no_module_imports_what_is_neither_in_the_wheel_nor_required(whole: Prog
     code = "from importlib import metadata; print(*metadata.packages_distributions(), sep='\\n')"
     required = set(whole._replace(file=whole.file.with_name("python")).run("-c", code).stdout.split())
     (packages,) = whole.file.parent.parent.glob(f"lib/python3*/site-packages/{koordctl_distribution.FOLDER}")
-    own = {path.name for path in packages.iterdir()}
+    in_wheel = {path.name for path in packages.iterdir()}
     missing = set()
     for file in packages.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -168,7 +167,7 @@ def test_no_module_imports_what_is_neither_in_the_wheel_nor_required(whole: Prog
                 top = name.partition(".")[0]
                 path = packages.joinpath(*name.split("."))
                 is_there = (path / "__init__.py").is_file() or path.with_suffix(".py").is_file()
-                if not (is_there if top in own else top in required | sys.stdlib_module_names):
+                if not (is_there if top in in_wheel else top in required | sys.stdlib_module_names):
                     missing.add((str(file.relative_to(packages)), name))
     assert not missing
 

@@ -29,7 +29,7 @@ import jsonschema
 import pytest
 import yaml
 
-from e2e.support import koordctl_rows, lone_manager
+from e2e.support import koordctl_rows
 from e2e.support.koordctl_rows import ROWS, WRONG, Ended, Row
 from e2e.support.lone_manager import LoneManager
 from e2e.support.names import STATUS_ANNOTATION
@@ -94,8 +94,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def lone() -> Iterator[LoneManager]:
-    with lone_manager.running() as made:
-        koordctl_rows.make_objects(made)
+    with koordctl_rows.running() as made:
         yield made
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from e2e.support import chart_rendering, koordctl_rows, lone_manager, waiting
+from e2e.support import chart_rendering, koordctl_rows, waiting
 from e2e.support.koordctl_rows import ROWS, Ended, Row
 from koordctl import __main__ as koordctl
 from tools.localcluster import content_cache
@@ -43,8 +43,7 @@ def forbidden(ended: Ended) -> set[str]:
 @pytest.fixture(scope="module")
 def kubeconfigs() -> Iterator[dict[str, str]]:
     """Return the kubeconfig of each identity."""
-    with lone_manager.running() as lone:
-        koordctl_rows.make_objects(lone)
+    with koordctl_rows.running() as lone:
         for name in ("viewer", "stranger", "tenant"):
             metadata = {"name": name, "namespace": PLACE}
             lone.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})

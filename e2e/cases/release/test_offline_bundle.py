@@ -13,10 +13,10 @@ from e2e.support.names import STATE_HOST_PATH, SUITE_NAMESPACE
 from tools.localcluster import layout, running
 from tools.localcluster.access import Cluster
 from tools.release import building, bundle
-from tools.release.version import CHART, app_version
+from tools.release.version import current
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]
-VERSION = app_version((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+VERSION = current()
 
 
 @pytest.fixture

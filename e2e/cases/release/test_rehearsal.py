@@ -29,11 +29,11 @@ from tools.localcluster.access import Cluster
 from tools.localcluster.host import commands
 from tools.release import layouts, registry
 from tools.release.registry import Registry
-from tools.release.version import CHART, app_version
+from tools.release.version import current
 
 SKEW_MINUTES = float(os.environ.get("SKEW_MINUTES", "30"))
 HELM_SECONDS = 900  # every node pulls every image
-FIRST = app_version((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+FIRST = current()
 SECOND = re.sub(r"\d+$", lambda last: str(int(last[0]) + 1), FIRST)
 PATH = "koord-suite"
 KEEPS, LEAVES = "case-keeps", "case-leaves"
@@ -308,7 +308,7 @@ def test_an_uninstallation_restores_the_limit_and_leaves_nothing(rehearsal: Rehe
     rehearsal.helm("uninstall", RELEASE, "--wait", f"--timeout={HELM_SECONDS}s")
     assert rehearsal.limit_millis() == MID_MILLIS
     assert rehearsal.identity() == before
-    assert traces.of_manager(cluster) == []
+    assert traces.left_by_manager(cluster) == []
     waiting.until("nothing of the chart is left", lambda: traces.objects(cluster), lambda seen: not seen.strip())
     assert not cluster.run("get", "crd", CRD, "--ignore-not-found").strip()
     waiting.until("no process of the suite runs", lambda: traces.running(cluster), lambda seen: not seen)
