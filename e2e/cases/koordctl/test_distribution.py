@@ -124,7 +124,7 @@ def test_two_builds_are_the_same(wheel: Path, tmp_path: Path) -> None:
     assert (again.name, again.read_bytes()) == (wheel.name, wheel.read_bytes())
 
 
-def test_a_bare_installation_helps_and_names_the_command_that_adds_numpy(bare: Program) -> None:
+def test_a_bare_installation_helps_and_names_the_command_that_adds_numpy(bare: Program, tmp_path: Path) -> None:
     assert bare.run("--help").stdout.startswith("Usage: koordctl")
     assert VERSION in bare.run("version", "--client").stdout
     for command in _commands():
@@ -134,7 +134,11 @@ def test_a_bare_installation_helps_and_names_the_command_that_adds_numpy(bare: P
             assert "needs numpy: pip install 'koordctl[predict]'" in ended.stderr
         else:
             assert (ended.returncode, ended.stderr) == (0, ""), command
-    assert "pip install 'koordctl[console]'" in bare.run("console", "--no-browser", "--kubeconfig=none").stderr
+    kubeconfig = tmp_path / "kubeconfig"
+    cluster = {"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "a", "context": {"cluster": "a"}}
+    kubeconfig.write_text(yaml.safe_dump({"clusters": [cluster], "contexts": [context], "current-context": "a"}))
+    assert "pip install 'koordctl[console]'" in bare.run("console", "--no-browser", f"--kubeconfig={kubeconfig}").stderr
     installed = bare._replace(file=bare.file.with_name("pip")).run("list").stdout
     assert not re.search(r"^(kopf|aiohttp|numpy|koord-suite)\b", installed, re.MULTILINE)
 
