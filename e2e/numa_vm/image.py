@@ -6,13 +6,13 @@ Built once (under a minute) and cached under the hash of the inputs. The code un
 from __future__ import annotations
 
 import sys
-import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.images import debian_base, wheels
-from tools.localcluster import content_cache, progress
+from tools.images import debian, file_trees
+from tools.images.distributions import CONSTRAINTS
+from tools.localcluster import content_cache, image_archives, progress
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
 
@@ -45,29 +45,27 @@ class Image:
 def image() -> Image:
     """Return kernel and root file system, built on first use. Needs root."""
     key = content_cache.digest(
-        KERNEL, FETCH_KERNEL, debian_base.FINISH, " ".join((*debian_base.PACKAGES, *debian_base.UNUSED)),
-        " ".join(LIBRARIES), SIZE, INIT, wheels.CONSTRAINTS,
+        KERNEL, FETCH_KERNEL, Path(debian.__file__), " ".join(LIBRARIES), SIZE, INIT, CONSTRAINTS,
     )  # fmt: skip
     folder = content_cache.folder("numa-vm", key, _build)
     return Image(folder / "vmlinuz", folder / "root.ext4")
 
 
 def _build(folder: Path) -> None:
-    base = debian_base.root_file_system()
+    here = image_archives.architecture()
+    packages = debian.packages(here, (*debian.PYTHON, *debian.SHELL))
     with progress.step("making a virtual machine with two NUMA nodes"), tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "root"
         _fetch_kernel(Path(scratch) / "kernel", folder / "vmlinuz")
-        with tarfile.open(base) as archive:
-            archive.extractall(root, filter="fully_trusted")
-        for name in ("dev", "proc", "sys", "tmp", "site"):
-            (root / name).mkdir(exist_ok=True)
+        file_trees.write_to(debian.root(packages, here), root)
+        (root / "site").mkdir()
         (root / "init").write_bytes(INIT.read_bytes())
         (root / "init").chmod(0o755)
         commands.download(
             [
                 sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile",
-                "--only-binary=:all:", f"--python-version={debian_base.PYTHON_VERSION}", "--implementation=cp",
-                f"--target={root / 'site'}", f"--constraint={wheels.CONSTRAINTS}", *LIBRARIES,
+                "--only-binary=:all:", f"--python-version={debian.PYTHON_VERSION}", "--implementation=cp",
+                f"--target={root / 'site'}", f"--constraint={CONSTRAINTS}", *LIBRARIES,
             ]
         )  # fmt: skip
         compiling = "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "/site"
@@ -81,10 +79,10 @@ def _fetch_kernel(scratch: Path, kernel: Path) -> None:
     commands.run(
         [
             "mmdebstrap", "--quiet", "--variant=extract", "--include=base-files",
-            f"--extract-hook={FETCH_KERNEL}", debian_base.SUITE, scratch,
+            f"--extract-hook={FETCH_KERNEL}", debian.SUITE, scratch,
         ]
     )  # fmt: skip
     found = scratch / "vmlinuz"
     if not found.is_file():
-        raise ClusterProblem(f"{KERNEL} of Debian {debian_base.SUITE}: no kernel in it; one boot/vmlinuz-* is wanted")
+        raise ClusterProblem(f"{KERNEL} of Debian {debian.SUITE}: no kernel in it; one boot/vmlinuz-* is wanted")
     kernel.write_bytes(found.read_bytes())

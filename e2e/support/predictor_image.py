@@ -2,56 +2,37 @@
 
 from __future__ import annotations
 
-import shutil
+import dataclasses
 import sys
+import tempfile
 from pathlib import Path
 
-from tools.images import building, definitions, wheels
-from tools.localcluster import content_cache, progress, remembered, running
+from tools.images import file_trees, loading, recipes
+from tools.images.file_trees import File, Tree
+from tools.localcluster import content_cache, image_archives, running
 from tools.localcluster.host import commands
-from tools.localcluster.image_archives import Archive
 
 EXAMPLE = content_cache.REPOSITORY / "examples" / "predictor"
 FAULTY = Path(__file__).parent / "faulty_predictors"
-NAME = "koordlet-with-predictors"
+RECIPE = dataclasses.replace(recipes.KOORDLET, name="koordlet-with-predictors")
 
 
 def load() -> str:
     """Return the reference of the image, loaded into the cluster that is up."""
-    builder = building.builder(remembered.name())
-    (component,) = (image for image in definitions.IMAGES if image.name == "koordlet")
-    koordlet = building.archive(component, builder)
-    pip = wheels.folder(builder.python_version)
-    key = content_cache.digest(EXAMPLE / "Dockerfile", *_sources(), koordlet.reference, pip.name)
-    reference = f"koord-suite/{NAME}:dev-{key[:12]}"
-
-    def build(folder: Path) -> None:
-        with progress.step(f"building image {reference}"):
-            wheel = _context(folder / "context", pip)
-            arguments = ["--build-arg", f"KOORDLET={builder.start_from(koordlet)}", "--build-arg", f"PIP={wheel}"]
-            builder.build(
-                EXAMPLE / "Dockerfile", folder / "context", arguments, f"docker.io/{reference}", folder / "image.tar"
-            )
-
-    archive = Archive(NAME, reference, content_cache.folder(f"images/{NAME}", key, build) / "image.tar")
+    here = image_archives.architecture()
+    koordlet = recipes.KOORDLET.layers(here, recipes.compiled([recipes.KOORDLET], [here]))
+    archive = loading.archive(RECIPE, [*koordlet, file_trees.layer(RECIPE.name, _copied())])
     running.provider().load([archive])
-    return reference
+    return archive.reference
 
 
-def _sources() -> list[Path]:
-    return [
-        *(EXAMPLE / name for name in ("pyproject.toml", "koordlet_recent_peak.py")),
-        *(FAULTY / name for name in ("pyproject.toml", "koordlet_faulty_predictors.py")),
-    ]
-
-
-def _context(context: Path, wheel_folder: Path) -> str:
-    """Write the wheels of both packages and of pip, which the base image of Debian lacks; return the words of pip."""
-    target = context / "dist"
-    target.mkdir(parents=True)
-    words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    commands.download([*words, "--wheel-dir", target, EXAMPLE, FAULTY])
-    (pip,) = wheel_folder.glob("pip-*.whl")
-    (target / "pip").mkdir()
-    shutil.copy(pip, target / "pip")
-    return f"python3 /tmp/dist/pip/{pip.name}/pip"
+def _copied() -> Tree:
+    """Return what the Dockerfile copies, once its line of pip has run for both packages."""
+    (line,) = [line for line in (EXAMPLE / "Dockerfile").read_text().splitlines() if line.startswith("COPY ")]
+    _, source, target = line.split()
+    with tempfile.TemporaryDirectory() as scratch:
+        site = Path(scratch) / source
+        words = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile", "--target", site]
+        commands.download([sys.executable, "-m", "pip", "install", *words, EXAMPLE, FAULTY])
+        files = (file for file in site.rglob("*") if file.is_file() and file.name not in ("RECORD", "direct_url.json"))
+        return {f"{target.lstrip('/')}/{file.relative_to(site)}": File(file.read_bytes()) for file in files}

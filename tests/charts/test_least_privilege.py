@@ -15,6 +15,7 @@ from tests.charts import chart
 from tests.fakes import cluster
 from tests.manager.conftest import NAMESPACE
 from tests.manager.test_leader import add_node, configure, leader, mid_cpu, report, until
+from tools.images import recipes
 
 pytestmark = pytest.mark.slow
 
@@ -133,22 +134,11 @@ def test_only_the_state_folder_is_prepared_as_root_with_one_capability():
     assert not any("runAsUser" in context or "add" in context["capabilities"] for context in contexts.values())
 
 
-def users_of_images():
-    """Return the user of each stage of the Dockerfile that sets one; the last one counts."""
-    found, stage = {}, ""
-    for line in (chart.ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines():
-        if match := re.match(r"FROM \S+ AS (\S+)", line):
-            stage = match[1]
-        elif match := re.match(r"USER (\d+):(\d+)$", line):
-            found[stage] = (int(match[1]), int(match[2]))
-    return found
-
-
 def test_pods_run_as_the_users_of_the_images():
-    of_images = users_of_images()
+    of_images = {recipe.name: recipe.user for recipe in recipes.COMPONENTS}
     for name, pod in chart.render("loadWatcher.enabled=true").workloads().items():
         context = dict(pod["securityContext"])
-        assert (context.pop("runAsUser"), context.pop("runAsGroup")) == of_images.get(name, of_images["component"])
+        assert f"{context.pop('runAsUser')}:{context.pop('runAsGroup')}" == of_images.get(name, recipes.USER)
         assert context == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
         assert not {"hostPID", "hostIPC", "hostNetwork"} & set(pod)
 

@@ -46,9 +46,3 @@ def test_the_product_imports_no_tool_and_no_test(package):
     found = [f"{file.relative_to(REPOSITORY)} imports {module}" for file, module in imported(package)
              if module.partition(".")[0] in {"tools", "tests", "e2e", "benchmarks"}]  # fmt: skip
     assert found == []
-
-
-def test_the_image_build_copies_nothing_of_the_tests():
-    copied = [line.split() for line in (REPOSITORY / "Dockerfile").read_text().splitlines() if line.startswith("COPY")]
-    sources = {word.partition("/")[0] for words in copied if "--from" not in words[1] for word in words[1:-1]}
-    assert not sources & {"tests", "e2e", "benchmarks"}

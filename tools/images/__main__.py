@@ -1,8 +1,6 @@
-"""Collect wheels and front-end files, build images, load them into the cluster that is up.
+"""Build images, load them into the cluster that is up, write those of a release, fetch the console's front-end files.
 
-    python -m tools.images wheels [FOLDER] [--python-version 3.12]     # for `docker build`, into dist/wheels
-    python -m tools.images front-end [FOLDER]                          # for `docker build`, into dist/front-end
-    python -m tools.images kube-scheduler 1.36 [FOLDER]                # for `docker build`, into dist/kube-scheduler
+    python -m tools.images front-end [FOLDER]                          # for the console of a checkout, or of a wheel
     python -m tools.images layouts FOLDER                              # of a release, for all architectures
     python -m tools.images contents FOLDER                             # prints a table of what is in them
     python -m tools.images check FOLDER                                # exits with 1 where something is wrong in them
@@ -15,35 +13,19 @@ Results go to stdout, progress to stderr. The exit code is 1 after a problem, wh
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.images import building, check, contents, front_end, layouts, loading, recipes, wheels
-from tools.localcluster import errors, go_binaries
-
-
-def collect(arguments: argparse.Namespace) -> int:
-    """Fill a folder with the wheels that the Dockerfile installs."""
-    wheels.copy_into(arguments.folder, arguments.python_version)
-    print(arguments.folder)
-    return 0
+from tools.images import check, contents, front_end, layouts, loading, recipes
+from tools.localcluster import errors
 
 
 def collect_front_end(arguments: argparse.Namespace) -> int:
-    """Fill a folder with the front-end files of the console."""
-    front_end.copy_into(arguments.folder)
-    print(arguments.folder)
-    return 0
-
-
-def collect_scheduler(arguments: argparse.Namespace) -> int:
-    """Put kube-scheduler with the plugin, of the build for a version of Kubernetes, into a folder."""
-    folder = arguments.folder or Path("dist") / "kube-scheduler" / f"1.{arguments.minor}"
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(go_binaries.scheduler_with_plugin(arguments.minor), folder)
-    print(folder)
+    """Fetch the front-end files of the console, and copy them into a folder where one is named."""
+    if arguments.folder:
+        front_end.copy_into(arguments.folder)
+    print(arguments.folder or front_end.folder())
     return 0
 
 
@@ -83,25 +65,13 @@ def load(_: argparse.Namespace) -> int:
     return 0
 
 
-def _minor(text: str) -> int:
-    return int(text.removeprefix("1."))
-
-
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     top = argparse.ArgumentParser(prog="python -m tools.images", description=__doc__.splitlines()[0])
     verbs = top.add_subparsers(required=True, metavar="VERB")
-    collecting = verbs.add_parser("wheels", help="collect the wheels that the Dockerfile installs")
-    collecting.add_argument("folder", type=Path, nargs="?", default=Path("dist/wheels"))
-    collecting.add_argument("--python-version", default=building.DOCKER_BASE_PYTHON, help="of the base image")
-    collecting.set_defaults(act=collect)
     fetching = verbs.add_parser("front-end", help="fetch the front-end files of the console")
-    fetching.add_argument("folder", type=Path, nargs="?", default=Path("dist/front-end"))
+    fetching.add_argument("folder", type=Path, nargs="?", help="copy them there")
     fetching.set_defaults(act=collect_front_end)
-    compiling = verbs.add_parser("kube-scheduler", help="build kube-scheduler with the plugin")
-    compiling.add_argument("minor", metavar="VERSION", type=_minor, help="of Kubernetes, such as 1.36")
-    compiling.add_argument("folder", type=Path, nargs="?")
-    compiling.set_defaults(act=collect_scheduler)
     writing = verbs.add_parser("layouts", help="write the images of a release as OCI layouts")
     writing.add_argument("folder", type=Path)
     writing.add_argument("--version", default=layouts.version(), help="the chart's where there is none")

@@ -8,12 +8,12 @@ import re
 import sys
 import tomllib
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 
-from tools.images import debian, wheels
+from tools.images import debian
 from tools.images.file_trees import File, Tree
 from tools.localcluster import content_cache, image_archives, progress
 from tools.localcluster.host import commands
@@ -23,6 +23,14 @@ GLIBC_MINOR = 36  # of the suite; a wheel may be for any older one
 FOLDER = f"venv/lib/python{debian.PYTHON_VERSION}/site-packages"
 _UNUSED = re.compile(r".*(^|/)(tests|f2py|include|_examples)/|.*\.(pyi|pxd|pyx|a|c|h|hash)$|[^/]*\.data/")
 """Tests, and what compilers and type checkers read."""
+EXTRAS_OF_COMPONENT = {
+    "console": ("console",),
+    "koordlet": ("koordlet", "influxdb"),  # the second is loaded only where the InfluxDB exporter is enabled
+    "koordctl": ("koordlet", "cli"),  # the first for the prediction of the agent
+    "manager": ("manager", "cli"),  # the second for koordctl
+    "scheduler": ("scheduler",),
+}
+CONSTRAINTS = content_cache.REPOSITORY / "constraints.txt"
 
 
 @dataclass(frozen=True)
@@ -49,9 +57,20 @@ class Distribution:
             return {f"{FOLDER}/{name}": File(wheel.read(name)) for name in names}
 
 
+def requirements(pyproject: Mapping[str, object]) -> dict[str, list[str]]:
+    """Return the requirements of each component: the common ones plus its own extras."""
+    project = pyproject["project"]
+    assert isinstance(project, Mapping)
+    optional = project["optional-dependencies"]
+    return {
+        component: [*project["dependencies"], *(line for extra in extras for line in optional[extra])]
+        for component, extras in EXTRAS_OF_COMPONENT.items()
+    }
+
+
 @functools.cache
 def of_component(component: str, architecture: str) -> Sequence[Distribution]:
-    """Return what a component of `wheels.EXTRAS_OF_COMPONENT` needs, as pip resolves it. Raises ClusterProblem."""
+    """Return what a component of `EXTRAS_OF_COMPONENT` needs, as pip resolves it. Raises ClusterProblem."""
     folder = _folder(architecture)
     return [_read(folder / name) for name in json.loads((folder / f"{component}.json").read_text())]
 
@@ -75,13 +94,13 @@ def _read(file: Path) -> Distribution:
 
 
 def _folder(architecture: str) -> Path:
-    wanted = wheels.requirements(tomllib.loads((content_cache.REPOSITORY / "pyproject.toml").read_text()))
+    wanted = requirements(tomllib.loads((content_cache.REPOSITORY / "pyproject.toml").read_text()))
     pip = [sys.executable, "-m", "pip"]
     machine = MACHINES[architecture]
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(GLIBC_MINOR, 4, -1)]
     options = [
         "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--implementation=cp",
-        f"--python-version={debian.PYTHON_VERSION}", f"--constraint={wheels.CONSTRAINTS}",
+        f"--python-version={debian.PYTHON_VERSION}", f"--constraint={CONSTRAINTS}",
         *(f"--platform={platform}" for platform in [*platforms, f"manylinux2014_{machine}"]),
     ]  # fmt: skip
 
@@ -98,5 +117,5 @@ def _folder(architecture: str) -> Path:
                 (folder / f"{component}.json").write_text(json.dumps([url.rpartition("/")[2] for url in urls]))
             report.unlink()
 
-    key = content_cache.digest(repr(wanted), repr(options), wheels.CONSTRAINTS)
+    key = content_cache.digest(repr(wanted), repr(options), CONSTRAINTS)
     return content_cache.folder(f"wheels-{architecture}", key, fetch)

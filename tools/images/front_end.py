@@ -36,7 +36,7 @@ def folder_of_tests() -> Path:
 
 
 def copy_into(target: Path) -> None:
-    """Copy the files into `target`, for a `docker build` by hand and for the wheel."""
+    """Copy the files into `target`, for a wheel."""
     shutil.copytree(folder(), target, dirs_exist_ok=True)
 
 

@@ -1,36 +1,42 @@
-"""Build the images that the cluster runs and load them onto its nodes."""
+"""Put the images of a release, built from this checkout, onto the nodes of the cluster that is up.
+
+The tag is the hash of the content: `koord-suite/koordlet:dev-0123456789ab`. A changed image has another name, so
+`imagePullPolicy: IfNotPresent` runs the new one and `helm upgrade` detects it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.images import building, debian, definitions, front_end, wheels
-from tools.localcluster import go_binaries, remembered, running
-from tools.localcluster.host import debian_packages
-from tools.localcluster.image_archives import Archive
+from tools.images import layouts, recipes
+from tools.images.file_trees import Layer
+from tools.images.recipes import Recipe
+from tools.localcluster import content_cache, image_archives, running
+from tools.localcluster.image_archives import Archive, Packed
 
 
-def build(provider: str | None = None) -> Sequence[Archive]:
-    """Build every image that has changed, with the builder for `provider`, and return all archives."""
-    builder = building.builder(provider)
-    if isinstance(builder, building.Buildah):
-        debian_packages.ensure(building.PACKAGES)
-    return [building.archive(image, builder) for image in definitions.IMAGES]
+def build(*wanted: Recipe) -> Sequence[Archive]:
+    """Return the archives of images: of all for a cluster where none is named. Needs root. Raises ClusterProblem."""
+    here, images = image_archives.architecture(), wanted or recipes.for_cluster()
+    byte_code = recipes.compiled(images, [here])
+    return [archive(recipe, recipe.layers(here, byte_code)) for recipe in images]
 
 
-def prepare(builder: building.Builder) -> None:
-    """Download and build what needs a network, so that `build` needs none."""
-    debian_packages.ensure(debian.PROGRAMS)
-    builder.base_key()
-    go_binaries.everything()
-    go_binaries.scheduler_with_plugin()
-    wheels.folder(builder.python_version)
-    front_end.folder()
+def archive(recipe: Recipe, layers: Sequence[Layer]) -> Archive:
+    """Return the archive of an image with these layers, for this machine."""
+    configuration = layouts.configuration(recipe, image_archives.architecture(), layers)
+    key = content_cache.digest(configuration, *(layer.digest for layer in layers))
+    reference = f"koord-suite/{recipe.name}:dev-{key[:12]}"
+    packed = Packed(f"docker.io/{reference}", configuration, [layer.file for layer in layers])
+    folder = content_cache.folder(
+        f"images/{recipe.name}", key, lambda folder: image_archives.pack(folder / "image.tar", [packed])
+    )
+    return Archive(recipe.name, reference, folder / "image.tar")
 
 
-def load() -> dict[str, str]:
+def load(*wanted: Recipe) -> dict[str, str]:
     """Build what has changed, load it into the cluster that is up, and return image name -> reference."""
-    provider, name = running.provider(), remembered.name()
-    archives = build(name)
+    provider = running.provider()
+    archives = build(*wanted)
     provider.load(archives)
     return {archive.name: archive.reference for archive in archives}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 class Recipe:
     """How an image is made.
 
-    component: whose distributions of `wheels.EXTRAS_OF_COMPONENT` it has. packages: beside the common ones.
+    component: whose distributions of `distributions.EXTRAS_OF_COMPONENT` it has. packages: beside the common ones.
     files: of this folder, by their path in the image. runs: modules that the chart starts beside the entry point.
     optimize: the level at which Python compiles, 2 for no docstrings. minor: of Kubernetes, for kube-scheduler.
     """
@@ -88,7 +87,7 @@ class Recipe:
 
     def trees(self, architecture: str) -> dict[str, Tree]:
         """Return the trees of its layers, without byte code: what changes least is the lowest."""
-        base = "base" if self.component else self.name
+        base = "base" if self.component else f"{self.name}-base"
         named = {
             f"{base}-{self.optimize}-{architecture}": self._root(architecture),
             f"{self.name}-libraries-{architecture}": self._libraries(architecture),
@@ -156,17 +155,23 @@ WORKLOAD = Recipe(
 """Of the demo and the tests; it is not released."""
 
 
-def schedulers() -> list[Recipe]:
-    """Return kube-scheduler with the plugin, one for each version of Kubernetes."""
-    entrypoint = ("/usr/local/bin/kube-scheduler",)
-    recipe = Recipe("koord-scheduler", entrypoint, debian_packages=())
-    return [dataclasses.replace(recipe, minor=minor) for minor in go_binaries.plugin_builds()]
+COMPONENTS = (KOORDLET, MANAGER, SCHEDULER_PLUGIN, COMMAND_LINE, CONSOLE)
+
+
+def scheduler(minor: int) -> Recipe:
+    """Return kube-scheduler with the plugin, of a version of Kubernetes."""
+    return Recipe("koord-scheduler", ("/usr/local/bin/kube-scheduler",), debian_packages=(), minor=minor)
 
 
 def released() -> dict[str, list[Recipe]]:
     """Return the images of a release by name, each with the recipes of its tags."""
-    components = (KOORDLET, MANAGER, SCHEDULER_PLUGIN, COMMAND_LINE, CONSOLE)
-    return {**{recipe.name: [recipe] for recipe in components}, "koord-scheduler": schedulers()}
+    schedulers = [scheduler(minor) for minor in go_binaries.plugin_builds()]
+    return {**{recipe.name: [recipe] for recipe in COMPONENTS}, "koord-scheduler": schedulers}
+
+
+def for_cluster() -> list[Recipe]:
+    """Return what a cluster of a checkout runs: a release with kube-scheduler of its version, and the workload."""
+    return [*COMPONENTS, scheduler(go_binaries.plugin_minor()), WORKLOAD]
 
 
 def compiled(wanted: Sequence[Recipe], architectures: Sequence[str]) -> Mapping[Module, File]:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from tools.images import building, loading
+from tools.images import loading
 from tools.kind_offline import engine, node_image
 from tools.localcluster import errors
 from tools.localcluster.providers import kind, local
@@ -27,13 +27,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a command and return its exit code."""
     local.require_root_on_linux()
     node_image.version()  # another one is refused before anything is built
-    loading.prepare(building.Docker(on_debian=True))
+    loading.build()
     node_image.prepare()
     engine.start()
     try:
         node = node_image.ensure()
         folders = f"{kind.kind().parent}:{os.environ.get('PATH', '')}"
-        variables = {building.BASE_VARIABLE: building.DEBIAN, kind.NODE_IMAGE_VARIABLE: node, "PATH": folders}
+        variables = {kind.NODE_IMAGE_VARIABLE: node, "PATH": folders}
         ended = subprocess.run(
             engine.enter(*arguments.command), env={**os.environ, **engine.environment(), **variables}, check=False
         )

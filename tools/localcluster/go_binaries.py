@@ -120,18 +120,25 @@ def plugin_builds() -> dict[int, str]:
     return dict(sorted(builds.items()))
 
 
-def scheduler_with_plugin(not_newer_than: int | None = None, architecture: str = "") -> Path:
-    """Return kube-scheduler with the plugin KoordSuite: the newest build up to a minor version, or to the cluster's.
+def plugin_minor(not_newer_than: int | None = None) -> int:
+    """Return the minor version of the newest build with the plugin up to one, or to that of the cluster.
 
-    kube-scheduler may be one minor version older than the API server. It is built for this machine, or for another
-    architecture such as arm64. Raises ClusterProblem.
+    kube-scheduler may be one minor version older than the API server. Raises ClusterProblem.
     """
     builds, newest = plugin_builds(), minor() if not_newer_than is None else not_newer_than
     fitting = [of_minor for of_minor in builds if of_minor <= newest]
     if not fitting:
         raise ClusterProblem(f"no build of {PLUGIN_MODULE} for Kubernetes 1.{newest}; there are 1.{list(builds)}")
-    of_minor = max(fitting)
-    module = PLUGIN_MODULE / builds[of_minor]
+    return max(fitting)
+
+
+def scheduler_with_plugin(not_newer_than: int | None = None, architecture: str = "") -> Path:
+    """Return kube-scheduler with the plugin KoordSuite, of the version that plugin_minor returns.
+
+    It is built for this machine, or for another architecture such as arm64. Raises ClusterProblem.
+    """
+    of_minor = plugin_minor(not_newer_than)
+    module = PLUGIN_MODULE / plugin_builds()[of_minor]
     flags = linker_flags(module.read_text())
     more = ["-tags", f"k8s_1_{of_minor}", f"-modfile={module}"]
     foreign = "" if architecture == image_archives.architecture() else architecture

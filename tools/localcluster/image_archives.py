@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tools.localcluster.errors import ClusterProblem
 
@@ -59,14 +60,17 @@ def read(file: Path) -> Archive:
     return Archive(reference.rpartition(":")[0].rpartition("/")[2], reference, file)
 
 
-def write(file: Path, images: Sequence[ProgramImage]) -> None:
-    """Write a docker-archive with these images. A layer that several of them have is in it once.
+class Packed(NamedTuple):
+    """An image in an archive: its whole name, its configuration, its layers from the lowest, compressed or not."""
 
-    The file `repositories` of the older format comes first: kind reads all names from it, and only one from the other.
-    """
-    texts: dict[str, bytes] = {}
-    layers: dict[str, Path | bytes] = {}
-    manifest = []
+    reference: str
+    configuration: bytes
+    layers: Sequence[Path | bytes]
+
+
+def write(file: Path, images: Sequence[ProgramImage]) -> None:
+    """Write a docker-archive with these images."""
+    packed = []
     for image in images:
         own = _tar({f"{FOLDER}/{program.name}": program.read_bytes() for program in image.programs}, mode=0o755)
         its_layers: list[Path | bytes] = [*image.layers, own]
@@ -77,9 +81,22 @@ def write(file: Path, images: Sequence[ProgramImage]) -> None:
             "config": {"Entrypoint": list(image.entrypoint), "User": image.user, "Env": [f"PATH={_PATH}"]},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in content]},
         }
-        text = json.dumps(configuration).encode()
-        name = f"{hashlib.sha256(text).hexdigest()}.json"
-        texts[name] = text
+        packed.append(Packed(image.reference, json.dumps(configuration).encode(), list(content.values())))
+    pack(file, packed)
+
+
+def pack(file: Path, images: Sequence[Packed]) -> None:
+    """Write a docker-archive with these images. A layer that several of them have is in it once.
+
+    The file `repositories` of the older format comes first: kind reads all names from it, and only one from the other.
+    """
+    texts: dict[str, bytes] = {}
+    layers: dict[str, Path | bytes] = {}
+    manifest = []
+    for image in images:
+        content = {sha256(layer): layer for layer in image.layers}
+        name = f"{hashlib.sha256(image.configuration).hexdigest()}.json"
+        texts[name] = image.configuration
         layers |= content
         listed = [f"{digest}/layer.tar" for digest in content]
         manifest.append({"Config": name, "RepoTags": [image.reference], "Layers": listed})

@@ -22,7 +22,7 @@ from e2e.support import mid_formula, node_thresholds, slo_config, traces, waitin
 from e2e.support.cluster_client import ClusterClient, cpu_millis
 from e2e.support.installation import CRD, RELEASE, Suite
 from e2e.support.names import STATE_HOST_PATH, SUITE_NAMESPACE
-from tools.images import building, definitions
+from tools.images import loading, recipes
 from tools.localcluster import node as nodes
 from tools.localcluster import progress, running
 from tools.localcluster.access import Cluster
@@ -157,14 +157,12 @@ def rehearsal(
 ) -> Iterator[Rehearsal]:
     """Start the registry, have every node trust it, and load the image of the Mid pods, which is in no release."""
     provider = running.provider()
-    (workload,) = [image for image in definitions.IMAGES if image.name == "workload"]
-    archive = building.archive(workload, building.builder(cluster.provider))
-    provider.load([archive])
+    images = loading.load(recipes.WORKLOAD)
     with registry.running(tmp_path_factory.mktemp("registry"), provider.host_address()) as source:
         for name in cluster.real_nodes():
             provider.shell(name, _trust(source))
             node_thresholds.set_threshold(cluster_client, name, node_thresholds.NEVER_HOT)
-        suite = Suite(cluster, {"workload": archive.reference})
+        suite = Suite(cluster, images)
         made = Rehearsal(suite, cluster_client, source, tmp_path_factory.mktemp("release"))
         assert made.suite.revision() is None, "a suite is installed; uninstall it first"
         yield made

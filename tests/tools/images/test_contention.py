@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tools.images.definitions import HERE
+from tools.images.recipes import HERE
 
 pytestmark = pytest.mark.slow
 

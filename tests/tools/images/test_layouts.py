@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from tools.images import check, file_trees, layouts, recipes
+from tools.images import check, distributions, file_trees, layouts, loading, recipes
 from tools.images.file_trees import PROGRAM, File
-from tools.localcluster import content_cache
+from tools.localcluster import content_cache, image_archives
 
 WHEEL = "venv/lib/python3.11/site-packages/a-1.dist-info"
 PLACE = "usr/local/bin/kube-scheduler"
@@ -85,3 +85,29 @@ def test_an_import_of_a_program_that_the_image_lacks_is_named(write):
     assert sorted(check.problems(layout)) == [
         f"console:1.0 arm64: app/console/{file}.py: imports {module}: want it in the image" for file, module in named
     ]
+
+
+def test_the_name_in_a_cluster_follows_from_what_is_in_the_image(tmp_path, monkeypatch):
+    monkeypatch.setattr(content_cache, "ROOT", tmp_path)
+    recipe = recipes.Recipe("koord-scheduler", ("/program",), debian_packages=())
+
+    def archive(content):
+        return loading.archive(recipe, [file_trees.layer("test", {PLACE: File(content, PROGRAM)})])
+
+    first = archive(b"one")
+    assert image_archives.read(first.file) == first
+    assert first == archive(b"one")
+    assert first.reference != archive(b"two").reference
+
+
+def test_each_component_gets_its_own_libraries_and_the_agent_those_of_its_exporter():
+    extras = {"koordlet": ["numpy"], "influxdb": ["influxdb-client"], "manager": ["kopf"], "scheduler": ["numpy"]}
+    extras |= {"cli": ["rich"], "console": ["starlette"]}
+    wanted = distributions.requirements({"project": {"dependencies": ["lightkube"], "optional-dependencies": extras}})
+    assert wanted == {
+        "console": ["lightkube", "starlette"],
+        "koordlet": ["lightkube", "numpy", "influxdb-client"],
+        "koordctl": ["lightkube", "numpy", "rich"],
+        "manager": ["lightkube", "kopf", "rich"],
+        "scheduler": ["lightkube", "numpy"],
+    }

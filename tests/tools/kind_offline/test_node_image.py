@@ -36,7 +36,7 @@ def test_another_version_is_refused_with_the_pinned_one(monkeypatch):
 def test_run_refuses_another_version_before_it_builds_anything(monkeypatch, capsys):
     monkeypatch.setenv(go_binaries.VERSION_VARIABLE, OTHER)
     monkeypatch.setattr(local, "require_root_on_linux", lambda: None)
-    for where, name in ((loading, "prepare"), (node_image, "prepare"), (engine, "start")):
+    for where, name in ((loading, "build"), (node_image, "prepare"), (engine, "start")):
         monkeypatch.setattr(where, name, lambda *_: pytest.fail("something was begun"))
     assert command_line.main(["run", "--", "true"]) == 1
     assert f"unset {go_binaries.VERSION_VARIABLE}" in capsys.readouterr().err
