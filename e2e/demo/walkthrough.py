@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import json
+import shutil
 import string
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +25,8 @@ TOO_HOT = "cpu usage exceed threshold"
 SUITE_REQUESTS = Amount(500, 1024 * MIB)
 """At least what the pods of the suite request on a node."""
 _EVICTION = {"mode": "evict", "reports": 2, "nodeIntervalSeconds": 10, "readmitSeconds": 30}
+_RISE_SHARE = 0.75
+"""Part of the node's CPU that Prod rises to: more than its pods request, and little enough that a service is served."""
 FAKE = f"{fake_nodes.PREFIX}0"
 _LEFT = ("deployment/prod-web", "deployment/mid-worker", "pod/mid-too-large")
 
@@ -92,28 +95,39 @@ class Walkthrough:
         config = json.dumps({**workspace.CONFIG, "midUnallocatedPercent": 0, "midEviction": _EVICTION})
         patch = json.dumps({"data": {"colocation-config": config}})
         (self.folder / "eviction.yaml").write_text(patch, encoding="utf-8")
-        self._write("rise", "load", node=node, cores=self.objects.allocatable().cpu_millis / 1000)
+        rise_cores = round(self.objects.allocatable().cpu_millis * _RISE_SHARE) / 1000
+        self._write("service", "load", name="service", node=node, request="100m", cores=0)
+        self._write("rise", "load", name="rise", node=node, request="50m", cores=rise_cores)
+        shutil.copy(Path(__file__).with_name("latency.py"), self.folder)
+        wait = "kubectl --namespace demo wait --for=condition=Ready --timeout=120s"
         self.console.perform(
             Step(
                 "Prod rises, Mid leaves",
                 "Eviction is off until it is switched on; here only what Prod leaves is offered, nothing unallocated. "
-                f"Then a Prod pod on {node} begins to use all CPU: the Mid of the node falls with the next report, and "
-                "where running Mid pods request more than is left after two reports, they are evicted one after "
-                "another, and the node takes no new one until it was calm.",
-                240,
+                f"Then a Prod pod on {node} begins to use {rise_cores:g} cores: the Mid of the node falls with the "
+                "next report, and where running Mid pods request more than is left after two reports, they are "
+                "evicted one after another, and the node takes no new one until it was calm. Meanwhile 50 requests a "
+                "second arrive at a small Prod pod there, for 5 s each time; the other Prod pod works until the end.",
+                260,
                 (
+                    Line("kubectl apply --filename service.yaml"),
+                    Line(f"{wait} pod/service"),
+                    Line("python latency.py before Prod rises"),
                     Line(
                         "kubectl --namespace koordinator-system patch configmap slo-controller-config "
                         "--patch-file eviction.yaml"
                     ),
                     Line("kubectl apply --filename rise.yaml"),
+                    Line(f"{wait} pod/rise"),
+                    Line("python latency.py Prod rises beside Mid"),
                     Line(
                         "kubectl --namespace default get events --field-selector reason=MidPodEvicted",
                         shows=f"evicted from {node}",
                         repeats=True,
                     ),
                     Line(f"koordctl explain node {node}", shows="closed since"),
-                    Line("kubectl delete --filename rise.yaml"),
+                    Line("python latency.py a Mid pod has left", shows=r"left +\d+ +\d.* \d"),
+                    Line("kubectl delete --filename rise.yaml --filename service.yaml"),
                 ),
             )
         )
@@ -123,7 +137,7 @@ class Walkthrough:
         self._allow_load(cpu_percent=None)
         fake_nodes.set_count(self.cluster, 1)
         missing = checks.noisy_cores(self.objects.allocatable(), self.objects.used())
-        self._write("noisy", "load", cores=missing)
+        self._write("noisy", "load", name="noisy", request="50m", cores=missing)
         here = {"preferred": self.node, "nodes": self.node}
         both = {"preferred": self.node, "nodes": f"{self.node}, {FAKE}"}
         self._write("only-here", "choosy", name="only-here", scheduler="koord-scheduler", **here)

@@ -97,7 +97,7 @@ def _content(wheel: Path, modules: Path, compiled: Path) -> Iterator[tuple[str, 
 def _unpacked(wheel: Path, folder: str) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(wheel) as packed:
         for name in packed.namelist():
-            if not name.endswith("/") and "tests" not in name.split("/"):  # as install-wheels of the images does
+            if not name.endswith("/") and "tests" not in name.split("/"):  # as in the images
                 yield f"{folder}/{name}", packed.read(name)
 
 

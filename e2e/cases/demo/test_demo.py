@@ -24,6 +24,7 @@ FACTS = (
     fleet.STEP.title,
     *(step.title for step in STEPS),
     "Prod rises, Mid leaves",
+    "p99 ms",
     "Load decides: an overloaded node gets no more pods",
     "cpu usage exceed threshold",
     "demo/by-load is Pending on fake-0",

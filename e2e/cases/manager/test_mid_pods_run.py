@@ -99,7 +99,6 @@ def test_pending_mid_pods_run_as_soon_as_mid_appears(
         "all of them have left Pending",
         lambda: [cluster_client.pod_phase(name, namespace) for name in _names("waiting")],
         lambda seen: "Pending" not in seen,
-        within_seconds=30,
         every_seconds=0.2,
     )
     assert phases == ["Running"] * PODS
