@@ -76,7 +76,7 @@ def _source(version: str) -> Iterator[Path]:
         if changed != text:
             described.write_text(changed, encoding="utf-8")
             module = source / "component_base" / "version.py"
-            program = re.sub(r'"[^"]*"$', f'"{version}"', module.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            program = re.sub(r'(?<== )"[^"]*"$', f'"{version}"', module.read_text(encoding="utf-8"), flags=re.MULTILINE)
             module.write_text(program, encoding="utf-8")
         yield source
 
@@ -105,7 +105,7 @@ def _git(*words: object) -> str:
 
 def _write_sums(folder: Path) -> None:
     """Write SHA256SUMS of the files that are downloaded as such; what a registry has is named by digests there."""
-    files = [file for file in sorted(folder.iterdir()) if file.is_file()]
+    files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.name != SUMS]
     sums = "".join(f"{sha256(file)}  {file.name}\n" for file in files)
     (folder / SUMS).write_text(sums, encoding="utf-8")
 
