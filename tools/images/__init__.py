@@ -1,1 +1,1 @@
-"""Build the project's container images and collect the wheels that they install: `python -m tools.images`."""
+"""Build the project's container images without a container engine: `python -m tools.images`."""

@@ -44,9 +44,7 @@ def contents_of(arguments: argparse.Namespace) -> int:
 
 def check_layouts(arguments: argparse.Namespace) -> int:
     """Check the images of a release, and print each problem."""
-    problems = [
-        problem for layout in sorted((arguments.folder / "images").iterdir()) for problem in check.problems(layout)
-    ]
+    problems = check.of_release(arguments.folder / "images")
     print("\n".join(problems) or "every image is as it has to be")
     return 1 if problems else 0
 

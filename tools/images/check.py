@@ -14,22 +14,24 @@ import json
 import posixpath
 import re
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
-from tools.images import debian, distributions, elf, imports, layouts, recipes
+from tools.images import distributions, elf, imports, layouts, recipes
 from tools.images.file_trees import File, read_tar
+from tools.images.recipes import Recipe
 
 _MADE_HERE = re.compile(
     r"etc/(passwd|group|nsswitch\.conf|ssl/certs/ca-certificates\.crt)|usr/local/bin/(koordctl|kube-scheduler)"
-    r"|var/lib/dpkg/status\.d/[^/]+|venv/pyvenv\.cfg|workload\.py|contention\.py"
+    r"|var/lib/dpkg/status\.d/[^/]+|venv/pyvenv\.cfg"
 )
 _STATUS = "var/lib/dpkg/status.d/"
 _SHELLS = ("usr/bin/sh", "usr/bin/dash", "usr/bin/bash", "usr/bin/busybox")
-_LISTED_PACKAGES = {*debian.PYTHON, *debian.DATABASE, *debian.SHELL}
+MOST_UNPACKED_BYTES = {"koordlet": 130_000_000}
+"""An agent is on every node."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,28 @@ class Image:
         return [path.rpartition("/")[0] for path in self.tree if pattern.fullmatch(path)]
 
 
-def problems(layout: Path) -> list[str]:
+def of_release(folder: Path) -> list[str]:
+    """Return what is wrong in a folder with the layouts of all images of a release."""
+    seen = sorted(layout.name for layout in folder.iterdir()) if folder.is_dir() else []
+    if seen != (wanted := sorted(recipes.released())):
+        return [f"{folder}: seen {', '.join(seen) or 'no image'}, want {', '.join(wanted)}; build the release again"]
+    return [problem for name in seen for problem in problems(folder / name)]
+
+
+def problems(layout: Path, architectures: Sequence[str] = recipes.ARCHITECTURES) -> list[str]:
     """Return what is wrong in the layout of an image: `image: file: seen, want`. Nothing where all is well."""
     wrong: list[str] = []
     try:
+        seen: dict[str, list[str]] = {}
         for image in images(layout, wrong):
+            seen.setdefault(image.tag, []).append(image.architecture)
             name = f"{layout.name}:{image.tag} {image.architecture}"
-            wrong += [f"{name}: {problem}" for problem in _problems(layout.name, image)]
+            wrong += [f"{name}: {problem}" for problem in _problems(_recipe(layout.name, image.tag), image)]
+        wrong += [
+            f"{layout.name}:{tag}: seen {', '.join(of_tag)}, want {', '.join(architectures)}"
+            for tag, of_tag in (seen or {"": ["no image"]}).items()
+            if sorted(of_tag) != sorted(architectures)
+        ]
     except (OSError, KeyError, ValueError, EOFError, tarfile.TarError) as problem:
         wrong.append(f"{layout.name}: not an OCI layout of an image ({problem!r})")
     return wrong
@@ -123,18 +140,29 @@ def _document(layout: Path, described: Mapping[str, Any], wrong: list[str]) -> d
     return dict(json.loads(content)) if content is not None else {}
 
 
-def _problems(name: str, image: Image) -> Iterator[str]:
+def _recipe(name: str, tag: str) -> Recipe:
+    """Return how a released image is made. Raises ValueError for a name or tag that is none of a release."""
+    for recipe in recipes.released().get(name, []):
+        if tag.endswith(recipe.tag("")):
+            return recipe
+    raise ValueError(f"{name}:{tag} is no image of a release")
+
+
+def _problems(recipe: Recipe, image: Image) -> Iterator[str]:
     if image.user.partition(":")[0] in ("", "0", "root"):
         yield f"user: seen {image.user or 'none'}, want one that is not root"
-    if image.has_shell() and name != recipes.WORKLOAD.name:
+    if image.has_shell():
         yield "a shell: want none"
+    size, most = sum(len(file.content) for file in image.tree.values()), MOST_UNPACKED_BYTES.get(recipe.name)
+    if most and size > most:
+        yield f"seen {size / 1e6:.1f} MB unpacked, want at most {most / 1e6:.0f}"
     yield from _foreign(image)
-    yield from _unlisted(image)
+    yield from _unlisted(recipe, image)
     for distribution in image.distributions():
         yield from _unfit(image, distribution)
     words = image.configuration.get("config", {}).get("Entrypoint", [])
     starts = [f"{word}.__main__" for word in words[2:3] if words[1:2] == ["-m"]]
-    for recipe in recipes.released().get(name, []) if starts else []:
+    if starts:
         starts += recipe.runs
         starts += [f"{path.rpartition('/')[2]}.__main__" for path in recipe.files if path.startswith("usr/local/bin/")]
     yield from (
@@ -166,12 +194,12 @@ def _unfit(image: Image, distribution: str) -> Iterator[str]:
         yield f"{path}: seen tags {' '.join(tags)}, want one of {machine} or of any platform"
 
 
-def _unlisted(image: Image) -> Iterator[str]:
+def _unlisted(recipe: Recipe, image: Image) -> Iterator[str]:
     """Return files that are of no package, no distribution and not of this project, or that are not as these state."""
     packages, owned = image.debian_packages(), dict[str, str]()
     for package in packages:
-        if package not in _LISTED_PACKAGES:
-            yield f"Debian package {package}: want only those that are listed in tools/images/debian.py"
+        if package not in recipe.debian_packages:
+            yield f"Debian package {package}: want only those of the image in tools/images/recipes.py"
         lines = image.tree[f"{_STATUS}{package}.md5sums"].content.decode().splitlines()
         owned |= {path: f"md5:{digest}" for digest, _, path in (line.partition("  ") for line in lines)}
     for distribution in image.distributions():
@@ -182,8 +210,8 @@ def _unlisted(image: Image) -> Iterator[str]:
             continue
         source = re.sub(r"__pycache__/(.+)\.cpython-311(\.opt-2)?\.pyc$", r"\1.py", path)
         if source.startswith("app/"):
-            if source.split("/")[1] not in _project():
-                yield f"{path}: want only packages of this project"
+            if source.split("/")[1] not in (*recipes.COMMON, *recipe.packages):
+                yield f"{path}: want only the image's packages of this project"
         elif source not in owned or (source != path and source not in image.tree):
             yield f"{path}: of no listed package and no distribution"
         elif source == path and (wanted := owned[path]) and _digest(file.content, wanted) != wanted:
@@ -195,8 +223,3 @@ def _digest(content: bytes, like: str) -> str:
         return f"md5:{hashlib.md5(content, usedforsecurity=False).hexdigest()}"
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
     return f"sha256={digest}"
-
-
-def _project() -> set[str]:
-    wanted = [recipe for tags in recipes.released().values() for recipe in tags]
-    return {*recipes.COMMON, *(package for recipe in wanted for package in recipe.packages)}

@@ -20,8 +20,11 @@ from tools.localcluster.host import commands, debian_packages
 
 SUITE = "bookworm"
 PYTHON_VERSION = "3.11"  # of that suite; wheels are chosen for it
-PROGRAMS = {"mmdebstrap": ("mmdebstrap",)}
-"""Debian package that fetches packages of other architectures, with the program that shows its presence."""
+PROGRAMS = {
+    "mmdebstrap": ("mmdebstrap",),
+    "debian-archive-keyring": ("/usr/share/keyrings/debian-archive-keyring.gpg",),  # which Ubuntu lacks
+}
+"""Debian packages that fetch packages of other architectures, with what shows their presence."""
 PYTHON = (
     "base-files", "ca-certificates", "gcc-12-base", "libbz2-1.0", "libc6", "libexpat1", "libffi8", "libgcc-s1",
     "liblzma5", "libpython3.11-minimal", "libpython3.11-stdlib", "libssl3", "libstdc++6", "libuuid1", "media-types",

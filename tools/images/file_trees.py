@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from tools.localcluster import content_cache
 
-HERE = Path(__file__).parent
 PLAIN, PROGRAM = 0o644, 0o755
 TIME = 0
 """Time of all files: a layer that did not change has the same digest in the next release, so no node pulls it again."""

@@ -3,7 +3,7 @@
     python -m tools.release build [--version X] [--folder dist] [--builder URI]
     python -m tools.release keys FOLDER
     python -m tools.release push --registry HOST/PATH (--key FILE | --keyless)
-    python -m tools.release verify --registry HOST/PATH --key cosign.pub --builder URI
+    python -m tools.release verify --registry HOST/PATH --builder URI (--key cosign.pub | --identity URI)
     python -m tools.release check-tag v1.2.3
     python -m tools.release notes
 
@@ -21,6 +21,9 @@ from tools.localcluster import errors
 from tools.release import building, provenance, publish, verify
 from tools.release.version import CHANGELOG, check_tag, current, release_notes
 
+GITHUB = "https://token.actions.githubusercontent.com"
+"""Issuer of the identities of workflows."""
+
 
 def _build(arguments: argparse.Namespace) -> None:
     version = arguments.version or current()
@@ -32,7 +35,8 @@ def _push(arguments: argparse.Namespace) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    version, trust = arguments.version or current(), verify.Trust(arguments.key, arguments.builder)
+    version = arguments.version or current()
+    trust = verify.Trust(arguments.builder, arguments.key, arguments.identity, arguments.issuer)
     problems = verify.verify(arguments.registry, version, trust, verify.released(version))
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
@@ -68,8 +72,12 @@ def parser() -> argparse.ArgumentParser:
     push.add_argument("--folder", type=Path, default=Path("dist"), help="what `build` filled (default: dist)")
     push.set_defaults(act=_push)
     verifying = verbs.add_parser("verify", help="verify all that a registry has of a release")
-    verifying.add_argument("--key", type=Path, required=True, help="public key of who released")
-    verifying.add_argument("--builder", metavar="URI", default=provenance.LOCAL_BUILDER, help="who must have built it")
+    signer = verifying.add_mutually_exclusive_group(required=True)
+    signer.add_argument("--key", type=Path, help="public key of who released")
+    signer.add_argument("--identity", metavar="URI", default="", help="workflow that released without a key")
+    verifying.add_argument("--issuer", metavar="URL", default=GITHUB, help="who vouches for it (default: %(default)s)")
+    builders = f"who must have built it; {provenance.LOCAL_BUILDER} where you did"
+    verifying.add_argument("--builder", metavar="URI", required=True, help=builders)
     verifying.set_defaults(act=_verify)
     for verb in (push, verifying):
         verb.add_argument("--registry", metavar="HOST/PATH", required=True, help="log in to it with docker or oras")

@@ -55,9 +55,10 @@ def build(folder: Path, version: str, registry: str = "", home: str = "", builde
             "archives of koordctl", "tools.release.koordctl_archives", next(folder.glob("koordctl-*.whl")), folder, *url
         )
         with progress.step("offline bundle"):
-            bundle.write(folder, version, images, archive, source / "crds", epoch)
+            bundle.write(folder, version, images, archive, source, epoch)
         _write_contacts(source / contacts.FILE.name, folder)
-    provenance.write(folder, version, builder)
+    given = {name: text for name, text in (("registry", registry), ("home", home)) if text}
+    provenance.write(folder, version, builder, given)
     _write_sums(folder)
     print(table(folder, version), end="")
 

@@ -19,24 +19,27 @@ from tools.release import archives, layouts
 from tools.release.layouts import Listed
 from tools.release.publish import SUMS
 
-LOAD = Path(__file__).parent / "load.sh"
 REGISTRY = "localhost/koord-suite"
 """In front of the names of loaded images; nothing is pulled from there, because the images are on the nodes."""
 NAME_IN_CONTAINERD = "io.containerd.image.name"
+_STEPS = ("prod-deployment", "colocation-config", "mid-deployment", "mid-too-large")
+"""Examples of the page Getting started."""
+_WAITING = ["python", "-c", "import time\nwhile True: time.sleep(3600)"]
 VALUES = {"global": {"imageRegistry": REGISTRY, "imageDigests": None}}
 VALUES_COMMENT = (
     "# For images that load.sh put on the nodes: by their names, because containerd gives them no digest.\n"
 )
 
 
-def write(folder: Path, version: str, images: Sequence[Listed], chart: Path, crds: Path, epoch: int) -> Path:
-    """Write the bundle into `folder` and return it."""
+def write(folder: Path, version: str, images: Sequence[Listed], chart: Path, source: Path, epoch: int) -> Path:
+    """Write the bundle of a checkout `source` into `folder` and return it."""
     with tempfile.TemporaryDirectory() as scratch:
         files = {
-            "load.sh": LOAD,
+            "load.sh": source / "tools" / "release" / "load.sh",
             "values.yaml": (VALUES_COMMENT + yaml.safe_dump(VALUES)).encode(),
             chart.name: chart,
-            **{f"crds/{file.name}": file for file in sorted(crds.glob("*.yaml"))},
+            **{f"crds/{file.name}": file for file in sorted((source / "crds").glob("*.yaml"))},
+            **{f"examples/{name}.yaml": _example(source / "examples" / f"{name}.yaml", version) for name in _STEPS},
             **_images(version, images, Path(scratch)),
         }
         sums = "".join(f"{sha256(files[name])}  {name}\n" for name in sorted(files) if not _is_link(files[name]))
@@ -47,6 +50,16 @@ def write(folder: Path, version: str, images: Sequence[Listed], chart: Path, crd
             bundle, {f"{top}/{name}": content for name, content in files.items()}, epoch, programs=(f"{top}/load.sh",)
         )
     return bundle
+
+
+def _example(file: Path, version: str) -> bytes:
+    """Return an example whose pods, if it has any, run an image of the bundle."""
+    document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    spec = document.get("spec", {})
+    for container in spec.get("template", document).get("spec", {}).get("containers", ()):
+        container |= {"image": f"{REGISTRY}/koordctl:{version}", "command": _WAITING}
+        container.pop("ports", None)
+    return yaml.safe_dump(document, sort_keys=False).encode()
 
 
 def _images(version: str, images: Sequence[Listed], scratch: Path) -> dict[str, bytes | Path]:

@@ -108,7 +108,7 @@ def _manifest(version: str, archives: dict[tuple[str, str], Path], url: str) -> 
         "metadata": {"name": "koord"},
         "spec": {
             "version": f"v{version}",
-            "homepage": url,
+            "homepage": url.partition("/releases/")[0],
             "shortDescription": "Shows usage and Mid resources of nodes",
             "description": "Answers questions about usage, requests and Mid resources of nodes and pods, and\n"
             "estimates what Mid resources could give a cluster without koord-suite.\n",

@@ -24,6 +24,8 @@ PREDICATE: Final = "https://slsa.dev/provenance/v1"
 BUILD: Final = "https://koord-suite.io/build-types/release/v1"
 LOCAL_BUILDER: Final = "https://koord-suite.io/builders/local"
 CHART: Final = "koord-suite"
+CHARTS: Final = "charts"
+"""Folder of the chart in a registry."""
 
 
 def default_builder() -> str:
@@ -32,28 +34,34 @@ def default_builder() -> str:
     return f"{server}/{workflow}" if server and workflow else LOCAL_BUILDER
 
 
-def write(folder: Path, version: str, builder: str = "") -> None:
-    """Write `provenance/NAME[-TAG].json` for each image index and for the chart of a release in a folder."""
+def write(folder: Path, version: str, builder: str = "", chart_parameters: Mapping[str, str] | None = None) -> None:
+    """Write `provenance/NAME[-TAG].json` for each image index and for the chart of a release in a folder.
+
+    chart_parameters: what was given to the build beside the version, which is part of the chart alone.
+    """
     images = layouts.listed(folder / "images")
     by_file = {}
     for image in images:
         file = of_image(folder / "provenance-inputs", image)
         subject = {"name": image.name, "digest": _as_set(image.digest)}
         bills = [bill for _, bill in bills_of(folder, image)]
-        by_file[file.name] = (subject, json.loads(file.read_text(encoding="utf-8")), bills)
+        parameters = _parameters(f"{image.name}:{image.tag}", version)
+        by_file[file.name] = (subject, parameters, json.loads(file.read_text(encoding="utf-8")), bills)
     archive = folder / f"{CHART}-{version}.tgz"
     inputs = [
         bill_of_materials.repository(assembled.commit()),
         *({"name": f"{image.name}:{image.tag}", "digest": _as_set(image.digest)} for image in images),
     ]
-    by_file[f"{CHART}.json"] = ({"name": archive.name, "digest": {"sha256": sha256(archive)}}, inputs, [])
+    subject = {"name": archive.name, "digest": {"sha256": sha256(archive)}}
+    parameters = {**_parameters(f"{CHARTS}/{CHART}:{version}", version), **(chart_parameters or {})}
+    by_file[f"{CHART}.json"] = (subject, parameters, inputs, [])
     (folder / "provenance").mkdir(exist_ok=True)
-    for name, (subject, inputs, bills) in by_file.items():
+    for name, (subject, parameters, inputs, bills) in by_file.items():
         statement = {
             "_type": STATEMENT,
             "subject": [subject],
             "predicateType": PREDICATE,
-            "predicate": _predicate(version, builder or default_builder(), inputs, bills),
+            "predicate": _predicate(parameters, builder or default_builder(), inputs, bills),
         }
         (folder / "provenance" / name).write_text(json.dumps(statement, indent=1) + "\n", encoding="utf-8")
 
@@ -83,8 +91,13 @@ def _as_set(digest: str) -> dict[str, str]:
     return {algorithm: hexadecimal}
 
 
+def _parameters(artifact: str, version: str) -> dict[str, str]:
+    """Return what the signature of a provenance binds a digest to: name and tag in the registry, and the version."""
+    return {"artifact": artifact, "version": version}
+
+
 def _predicate(
-    version: str, builder: str, inputs: Sequence[Mapping[str, Any]], bills: Sequence[Path]
+    parameters: Mapping[str, str], builder: str, inputs: Sequence[Mapping[str, Any]], bills: Sequence[Path]
 ) -> dict[str, Any]:
     """Return the predicate. The bills of materials are byproducts: its signature is theirs too."""
     time = assembled.created()
@@ -92,7 +105,7 @@ def _predicate(
     return {
         "buildDefinition": {
             "buildType": BUILD,
-            "externalParameters": {"version": version},
+            "externalParameters": dict(parameters),
             "resolvedDependencies": list(inputs),
         },
         "runDetails": {

@@ -6,7 +6,9 @@ SSL_CERT_FILE names. With a key nothing but the registry is contacted: no transp
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 import re
 import subprocess
 import tempfile
@@ -18,10 +20,11 @@ from tools.images import layouts as assembled
 from tools.localcluster import go_binaries, progress
 from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
+from tools.localcluster.image_archives import sha256
 from tools.release import layouts, programs, provenance
+from tools.release.layouts import Listed
 
 BILL: Final = "application/vnd.cyclonedx+json"
-CHARTS: Final = "charts"
 SUMS: Final = "SHA256SUMS"
 SUMS_SIGNATURE: Final = f"{SUMS}.sigstore.json"
 WITHOUT_LOG: Final = ("--use-signing-config=false", "--tlog-upload=false")
@@ -37,13 +40,14 @@ def make_keys(folder: Path) -> None:
 def push(folder: Path, registry: str, version: str, key: Path | None = None) -> None:
     """Push what `build` wrote into a folder, and sign it by a key, or keyless as the workflow that runs this.
 
-    Raises ClusterProblem.
+    A key is read by the password in COSIGN_PASSWORD, else of the terminal. Nothing is pushed of a folder that is not a
+    whole release, or over a tag with another digest. Raises ClusterProblem.
     """
-    images = layouts.listed(folder / "images")
-    if not images:
-        raise ClusterProblem(
-            f"{folder / 'images'}: no image, want those of a release; run `python -m tools.release build`"
-        )
+    images = _finished(folder)
+    for image in images:
+        _require_free(f"{registry}/{image.name}:{image.tag}", image.digest)
+    if key and "COSIGN_PASSWORD" not in os.environ:
+        os.environ["COSIGN_PASSWORD"] = getpass.getpass(f"password of {key}: ")
     signing = ("--yes", "--key", str(key), *WITHOUT_LOG) if key else ("--yes",)
     for image in images:
         with progress.step(f"pushing {image.name}:{image.tag}"):
@@ -54,14 +58,50 @@ def push(folder: Path, registry: str, version: str, key: Path | None = None) -> 
             _sign(f"{name}@{image.digest}", provenance.of_image(folder / "provenance", image), signing)
     with progress.step("pushing the chart"):
         archive = folder / f"{provenance.CHART}-{version}.tgz"
-        helm = [go_binaries.client("helm"), "push", archive, f"oci://{registry}/{CHARTS}"]
-        ended = subprocess.run([str(word) for word in helm], capture_output=True, text=True, check=False)
+        helm = [go_binaries.client("helm"), "push", archive, f"oci://{registry}/{provenance.CHARTS}"]
+        # helm states the time of the file, in the zone of the machine, in what it pushes.
+        os.utime(archive, (assembled.epoch(), assembled.epoch()))
+        environment = {**os.environ, "TZ": "UTC"}
+        ended = subprocess.run(
+            [str(word) for word in helm], capture_output=True, text=True, check=False, env=environment
+        )
         pushed = re.search(r"^Digest: (\S+)$", ended.stdout + ended.stderr, re.MULTILINE)
         if ended.returncode or pushed is None:
             raise ClusterProblem(f"helm push {archive}: exit {ended.returncode}: {commands.last_errors(ended.stderr)}")
-        chart = f"{registry}/{CHARTS}/{provenance.CHART}@{pushed[1]}"
+        chart = f"{registry}/{provenance.CHARTS}/{provenance.CHART}@{pushed[1]}"
         _sign(chart, folder / "provenance" / f"{provenance.CHART}.json", signing)
     cosign("sign-blob", *signing, "--bundle", folder / SUMS_SIGNATURE, folder / SUMS)
+
+
+def _finished(folder: Path) -> list[Listed]:
+    """Return the images of a release that was built to its end and is unchanged. Raises ClusterProblem."""
+    sums = folder / SUMS
+    lines = sums.read_text(encoding="utf-8").splitlines() if sums.is_file() else []
+    if not lines:
+        raise ClusterProblem(f"{folder}: no finished release; run `make release`, and push what it wrote")
+    for line in lines:
+        digest, _, name = line.partition("  ")
+        if (seen := sha256(folder / name)) != digest:
+            raise ClusterProblem(f"{folder / name}: seen sha256 {seen}, want {digest} of {SUMS}; build it again")
+    images = layouts.listed(folder / "images")
+    for image in images:
+        statement = json.loads(provenance.of_image(folder / "provenance", image).read_text(encoding="utf-8"))
+        (subject,) = statement["subject"]
+        if (wanted := f"sha256:{subject['digest']['sha256']}") != image.digest:
+            raise ClusterProblem(f"{image.name}: seen {image.digest}, want {wanted} of its provenance; build it again")
+    return images
+
+
+def _require_free(name: str, digest: str) -> None:
+    """Refuse to change what a tag names, since a published version never changes. Raises ClusterProblem."""
+    try:
+        seen = oras("resolve", name).strip()
+    except ClusterProblem as problem:
+        if "not found" in str(problem):
+            return
+        raise
+    if seen != digest:
+        raise ClusterProblem(f"{name}: seen {seen} in the registry, want {digest}; release another version")
 
 
 def oras(*words: object, folder: Path | None = None) -> str:

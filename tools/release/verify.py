@@ -16,16 +16,29 @@ from tools.images import check, recipes
 from tools.localcluster import progress
 from tools.localcluster.errors import ClusterProblem
 from tools.release import layouts, provenance
-from tools.release.publish import BILL, CHARTS, cosign, oras
+from tools.release.publish import BILL, cosign, oras
 
 SIGNATURE: Final = "https://sigstore.dev/cosign/sign/v1"
 
 
 class Trust(NamedTuple):
-    """Whom the one who verifies trusts."""
+    """Whom the one who verifies trusts: who holds a key, or the identity of a certificate of an issuer."""
 
-    key: Path
     builder: str
+    key: Path | None = None
+    identity: str = ""
+    issuer: str = ""
+
+    @property
+    def signer(self) -> str:
+        """Return who must have signed."""
+        return str(self.key or self.identity)
+
+    def options(self) -> tuple[object, ...]:
+        """Return what cosign is given. Of a key there is no entry in a transparency log."""
+        if self.key:
+            return ("--key", self.key, "--insecure-ignore-tlog")
+        return ("--certificate-identity", self.identity, "--certificate-oidc-issuer", self.issuer)
 
 
 class Verified(NamedTuple):
@@ -48,16 +61,16 @@ def verify(registry: str, version: str, trust: Trust, images: Mapping[str, Seque
     """Print a table of the images, which are tags by name, and the chart; return what is wrong, a line each."""
     rows, problems = [], list[str]()
     names = [(f"{name}:{tag}", True) for name, tags in images.items() for tag in tags]
-    for name, is_image in [*names, (f"{CHARTS}/{provenance.CHART}:{version}", False)]:
+    for name, is_image in [*names, (f"{provenance.CHARTS}/{provenance.CHART}:{version}", False)]:
         with progress.step(f"verifying {name}"):
-            row, wrong = _verify(registry, name, trust, is_image=is_image)
+            row, wrong = _verify(registry, name, version, trust, is_image=is_image)
         rows.append(row)
         problems += wrong
     print(_table(rows), end="")
     return problems
 
 
-def _verify(registry: str, name: str, trust: Trust, *, is_image: bool) -> tuple[Verified, list[str]]:
+def _verify(registry: str, name: str, version: str, trust: Trust, *, is_image: bool) -> tuple[Verified, list[str]]:
     repository, _, tag = name.rpartition(":")
     try:
         digest = oras("resolve", f"{registry}/{name}").strip()
@@ -66,9 +79,12 @@ def _verify(registry: str, name: str, trust: Trust, *, is_image: bool) -> tuple[
     reference, problems = f"{registry}/{repository}@{digest}", list[str]()
     signed = _is_signed(reference, trust)
     if not signed:
-        problems.append(f"{name}: seen no signature of {digest} by {trust.key}, want one; push it again with that key")
+        problems.append(
+            f"{name}: seen no signature of {digest} by {trust.signer}, want one; push it again with that key"
+        )
     statements = _statements(reference, trust)
-    problems += (f"{name}: {problem}" for problem in _untrusted(statements, digest, trust))
+    wanted = {"artifact": name, "version": version}
+    problems += (f"{name}: {problem}" for problem in _untrusted(statements, digest, wanted, trust))
     builders = {_builder(statement) for statement in statements}
     with tempfile.TemporaryDirectory() as temporary:
         layout = Path(temporary) / repository
@@ -89,7 +105,7 @@ def _verify(registry: str, name: str, trust: Trust, *, is_image: bool) -> tuple[
 def _is_signed(reference: str, trust: Trust) -> bool:
     """Return whether the key signed the digest as such; cosign accepts any statement about it, provenance too."""
     try:
-        verified = json.loads(cosign("verify", "--key", trust.key, "--insecure-ignore-tlog", reference))
+        verified = json.loads(cosign("verify", *trust.options(), reference))
     except ClusterProblem as problem:
         progress.report(str(problem))
         return False
@@ -98,24 +114,30 @@ def _is_signed(reference: str, trust: Trust) -> bool:
 
 def _statements(reference: str, trust: Trust) -> list[dict[str, Any]]:
     """Return the provenance of a digest that the key signed."""
-    words = ("--key", trust.key, "--insecure-ignore-tlog", "--type", "slsaprovenance1", reference)
     try:
-        envelopes = cosign("verify-attestation", *words).splitlines()
+        envelopes = cosign("verify-attestation", *trust.options(), "--type", "slsaprovenance1", reference).splitlines()
     except ClusterProblem as problem:
         progress.report(str(problem))
         return []
     return [json.loads(base64.b64decode(json.loads(envelope)["payload"])) for envelope in envelopes]
 
 
-def _untrusted(statements: Sequence[Mapping[str, Any]], digest: str, trust: Trust) -> Iterator[str]:
+def _untrusted(
+    statements: Sequence[Mapping[str, Any]], digest: str, wanted: Mapping[str, str], trust: Trust
+) -> Iterator[str]:
+    """Return what is wrong in the provenance of a digest: who built it, and which name and version it was built for."""
     if not statements:
-        yield f"seen no provenance by {trust.key}, want one; push it again with that key"
+        yield f"seen no provenance by {trust.signer}, want one; push it again with that key"
     for statement in statements:
         subjects = {f"sha256:{subject['digest'].get('sha256')}" for subject in statement["subject"]}
         if digest not in subjects:
             yield f"provenance: seen subject {', '.join(subjects)}, want {digest}; push it again"
         if (builder := _builder(statement)) != trust.builder:
             yield f"provenance: seen builder {builder}, want {trust.builder}; build and push it there"
+        parameters = statement["predicate"]["buildDefinition"]["externalParameters"]
+        for key, value in wanted.items():
+            if (seen := parameters.get(key)) != value:
+                yield f"provenance: seen {key} {seen}, want {value}: the tag names another release; push it again"
 
 
 def _builder(statement: Mapping[str, Any]) -> str:

@@ -24,8 +24,8 @@ with (list $ "koordlet") or (list $ "koordlet" .podLabels).
 
 {{/*
 Image and pull policy of a container, by the name of the image and where its values are, and the tag in place of an
-empty one, by default the version of the chart. An image of the version has the digest of the release, if this is a
-released chart. Call with (list $ "koordlet" "koordlet.image").
+empty one, by default the version of the chart. An image of the name and the version has the digest of the release, if
+this is a released chart. Call with (list $ "koordlet" "koordlet.image").
 */}}
 {{- define "koord-suite.image" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $image := $root.Values -}}
@@ -43,6 +43,8 @@ released chart. Call with (list $ "koordlet" "koordlet.image").
 {{- $tag := $image.tag -}}{{- $digest := $image.digest -}}
 {{- if not (or $tag $digest) -}}
 {{- $tag = gt (len .) 3 | ternary (last .) $root.Chart.AppVersion -}}
+{{- end -}}
+{{- if and (not $digest) (eq (base $reference) $name) (hasPrefix $root.Chart.AppVersion $tag) -}}
 {{- $digest = get ($root.Values.global.imageDigests | default dict) (printf "%s%s" $name (trimPrefix $root.Chart.AppVersion $tag)) -}}
 {{- end -}}
 {{- with $tag -}}{{- $reference = printf "%s:%s" $reference . -}}{{- end -}}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.support.installation import HELM_SECONDS, RELEASE, Suite
 from e2e.support.names import STATE_HOST_PATH, SUITE_NAMESPACE
@@ -60,9 +62,18 @@ def _command(cluster: Cluster, folder: Path) -> str:
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_bundle_installs_without_any_registry(cluster: Cluster) -> None:
+def test_the_bundle_installs_and_its_examples_run_without_any_registry(cluster: Cluster, unpacked: Path) -> None:
     cluster.run("helm", "test", RELEASE, "--namespace", SUITE_NAMESPACE, "--logs", timeout_seconds=HELM_SECONDS)
     pods = cluster.get("pods", "--namespace", SUITE_NAMESPACE)["items"]
     images = {container["image"] for pod in pods for container in pod["spec"]["containers"]}
+    for example in sorted((unpacked / "examples").glob("*-deployment.yaml")):
+        document = yaml.safe_load(example.read_text())
+        (container,) = document["spec"]["template"]["spec"]["containers"]
+        container["resources"] = {"limits": {"cpu": "50m", "memory": "64Mi"}}  # what the nodes of a test have
+        name = document["metadata"]["name"]
+        cluster.run("apply", "--filename=-", stdin=json.dumps(document))
+        cluster.run("rollout", "status", f"deployment/{name}", "--timeout=120s", timeout_seconds=150)
+        cluster.run("delete", "deployment", name)
+        images.add(container["image"])
     assert images
     assert all(image.startswith(f"{bundle.REGISTRY}/") for image in images)

@@ -17,7 +17,8 @@ import pytest
 
 from tools.images import bill_of_materials, file_trees, layouts, recipes
 from tools.images.file_trees import PROGRAM, File
-from tools.localcluster import content_cache, go_binaries
+from tools.localcluster import content_cache, go_binaries, image_archives
+from tools.localcluster.errors import ClusterProblem
 from tools.localcluster.host import commands
 from tools.release import layouts as written
 from tools.release import provenance, publish, registry, verify
@@ -69,8 +70,9 @@ class Release(NamedTuple):
         inputs = [bill_of_materials.repository(layouts.commit())]
         self._write(f"provenance-inputs/{NAME}-{TAG}.json", json.dumps(inputs))
         self._write("chart/Chart.yaml", f"apiVersion: v2\nname: koord-suite\nversion: {VERSION}\n")
-        self._write(publish.SUMS, "")
         commands.run([go_binaries.client("helm"), "package", self.folder / "chart", "--destination", self.folder])
+        chart = self.folder / f"koord-suite-{VERSION}.tgz"
+        self._write(publish.SUMS, f"{image_archives.sha256(chart)}  {chart.name}\n")
         provenance.write(self.folder, VERSION, builder)
 
     def _write(self, path: str, text: str) -> None:
@@ -81,10 +83,10 @@ class Release(NamedTuple):
         """Push it, signed with one of the two keys."""
         publish.push(self.folder, self.registry, VERSION, self.source.folder / key / "cosign.key")
 
-    def problems(self) -> list[str]:
+    def problems(self, tag: str = TAG) -> list[str]:
         """Return why a user who has the public key refuses it."""
-        trust = verify.Trust(self.source.folder / "own" / "cosign.pub", BUILDER)
-        return verify.verify(self.registry, VERSION, trust, {NAME: [TAG]})
+        trust = verify.Trust(BUILDER, self.source.folder / "own" / "cosign.pub")
+        return verify.verify(self.registry, VERSION, trust, {NAME: [tag]})
 
     def stored_layer(self, architecture: str) -> Path:
         """Return the file of the layer for an architecture in the registry's storage."""
@@ -187,7 +189,10 @@ def test_what_was_pushed_is_accepted(release: Release, capsys: pytest.CaptureFix
             build_elsewhere,
             [rf"{name}: provenance: seen builder https://elsewhere.example, want {BUILDER}" for name in (IMAGE, CHART)],
         ),
-        (replace_by_unsigned, [NO_SIGNATURE.format(IMAGE), NO_PROVENANCE.format(IMAGE)]),
+        (
+            replace_by_unsigned,
+            [NO_SIGNATURE.format(IMAGE), NO_PROVENANCE.format(IMAGE), f"{IMAGE}: seen amd64, want amd64, arm64"],
+        ),
         (
             sign_by_another_key,
             [text.format(name) for name in (IMAGE, CHART) for text in (NO_SIGNATURE, NO_PROVENANCE)],
@@ -201,3 +206,24 @@ def test_what_was_changed_is_refused(release: Release, change: Callable[[Release
     print("\n".join(seen))
     assert len(seen) == len(problems)
     assert all(map(re.match, problems, seen))
+
+
+def test_a_tag_that_names_another_signed_image_is_refused(release: Release) -> None:
+    release.write()
+    release.push()
+    other = f"{VERSION}-1.34"
+    publish.oras("tag", f"{release.registry}/{NAME}:{TAG}", other)
+    wanted = f"provenance: seen artifact {IMAGE}, want {NAME}:{other}: the tag names another release; push it again"
+    assert release.problems(other) == [f"{NAME}:{other}: {wanted}"]
+
+
+def test_nothing_is_pushed_over_a_version_or_of_what_was_not_built_to_its_end(release: Release) -> None:
+    release.write()
+    release.push()
+    first = release.image.digest
+    release.write(machines={"amd64": MACHINES["amd64"]})
+    with pytest.raises(ClusterProblem, match=rf"{IMAGE}: seen {first} in the registry, want {release.image.digest}"):
+        release.push()
+    (release.folder / publish.SUMS).write_text("")
+    with pytest.raises(ClusterProblem, match="no finished release"):
+        release.push()

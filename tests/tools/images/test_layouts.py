@@ -21,12 +21,12 @@ def program(machine):
 def write(tmp_path, monkeypatch):
     """Return a function that writes a layout of an image for arm64 with these files, in a cache of its own."""
 
-    def write(tree, name="koord-scheduler", folder="one", entrypoint=("/program",)):
+    def write(tree, name="koord-scheduler", folder="one", entrypoint=("/program",), tag="1.0-1.36"):
         monkeypatch.setattr(content_cache, "ROOT", tmp_path / folder / "cache")
         layer = file_trees.layer("test", tree)
         recipe = recipes.Recipe(name, entrypoint, debian_packages=())
         image = layouts.Assembled(layouts.configuration(recipe, "arm64", [layer]), [layer])
-        layouts.write_layout(tmp_path / folder / name, {"1.0": {"arm64": image}})
+        layouts.write_layout(tmp_path / folder / name, {tag: {"arm64": image}})
         return tmp_path / folder / name
 
     return write
@@ -36,7 +36,8 @@ def test_equal_files_give_equal_digests_in_another_folder_and_order(write):
     tree = {PLACE: File(program(183), PROGRAM), "etc/passwd": File(b"root\n"), "bin": File(link="usr/bin")}
     first, second = write(tree), write(dict(reversed(tree.items())), folder="two")
     assert (first / "index.json").read_text() == (second / "index.json").read_text()
-    assert check.problems(first) == check.problems(second) == []
+    assert check.problems(first, ["arm64"]) == check.problems(second, ["arm64"]) == []
+    assert check.problems(first) == ["koord-scheduler:1.0-1.36: seen arm64, want amd64, arm64"]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_equal_files_give_equal_digests_in_another_folder_and_order(write):
     [
         ({PLACE: File(program(62))}, f"{PLACE}: seen an ELF file of amd64, want arm64"),
         ({"usr/bin/nc": File(b"#!")}, "usr/bin/nc: of no listed package and no distribution"),
-        ({"app/other/x.py": File()}, "app/other/x.py: want only packages of this project"),
+        ({"app/manager/x.py": File()}, "app/manager/x.py: want only the image's packages of this project"),
         ({"usr/bin/dash": File(link="sh")}, "a shell: want none"),
         (
             {
@@ -57,7 +58,7 @@ def test_equal_files_give_equal_digests_in_another_folder_and_order(write):
     ],
 )
 def test_names_the_image_the_file_what_is_seen_and_what_is_wanted(write, tree, problem):
-    assert check.problems(write(tree)) == [f"koord-scheduler:1.0 arm64: {problem}"]
+    assert check.problems(write(tree), ["arm64"]) == [f"koord-scheduler:1.0-1.36 arm64: {problem}"]
 
 
 def test_a_missing_and_a_changed_layer_are_named(write):
@@ -65,10 +66,20 @@ def test_a_missing_and_a_changed_layer_are_named(write):
     (layer,) = (file for file in (layout / "blobs" / "sha256").iterdir() if file.read_bytes().startswith(b"\x1f\x8b"))
     digest = f"sha256:{layer.name}"
     layer.write_bytes(layer.read_bytes()[:-1] + b"x")
-    assert [problem.partition(": seen")[0] for problem in check.problems(layout)] == [f"koord-scheduler: blob {digest}"]
+    assert [problem.partition(": seen")[0] for problem in check.problems(layout, ["arm64"])] == [
+        f"koord-scheduler: blob {digest}"
+    ]
     size = layer.stat().st_size
     layer.unlink()
-    assert check.problems(layout) == [f"koord-scheduler: blob {digest}: missing, want {size} bytes"]
+    assert check.problems(layout, ["arm64"]) == [f"koord-scheduler: blob {digest}: missing, want {size} bytes"]
+
+
+def test_what_is_no_image_of_a_release_and_a_release_without_some_image_are_named(write):
+    layout = write({PLACE: File(program(183))}, "other")
+    (problem,) = check.problems(layout)
+    assert "other:1.0-1.36 is no image of a release" in problem
+    (problem,) = check.of_release(layout.parent)
+    assert f"{layout.parent}: seen cache, other, want console, koord-scheduler, " in problem
 
 
 def test_an_import_of_a_program_that_the_image_lacks_is_named(write):
@@ -81,8 +92,8 @@ def test_an_import_of_a_program_that_the_image_lacks_is_named(write):
     }
     tree = {f"app/console/{name}.py": File(source) for name, source in modules.items()}
     named = [("__main__", "json"), ("a", "sqlite3"), ("b", "lightkube.core")]
-    layout = write(tree, "console", entrypoint=("python", "-m", "console"))
-    assert sorted(check.problems(layout)) == [
+    layout = write(tree, "console", entrypoint=("python", "-m", "console"), tag="1.0")
+    assert sorted(check.problems(layout, ["arm64"])) == [
         f"console:1.0 arm64: app/console/{file}.py: imports {module}: want it in the image" for file, module in named
     ]
 

@@ -76,7 +76,7 @@ def test_the_chart_names_the_digests_of_its_images_and_no_registry(tmp_path, ima
 
 def unpacked(tmp_path, images):
     made = [
-        bundle.write(folder, VERSION, images, archive, REPOSITORY / "crds", 1_700_000_000)
+        bundle.write(folder, VERSION, images, archive, REPOSITORY, 1_700_000_000)
         for folder in (tmp_path / "a", tmp_path / "b")
         if (archive := packaged(folder, images))
     ]
