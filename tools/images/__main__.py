@@ -1,7 +1,7 @@
 """Build images, load them into the cluster that is up, write those of a release, fetch the console's front-end files.
 
     python -m tools.images front-end [FOLDER]                          # for the console of a checkout, or of a wheel
-    python -m tools.images layouts FOLDER                              # of a release, for all architectures
+    python -m tools.images layouts FOLDER --version X                  # of a release, for all architectures
     python -m tools.images contents FOLDER                             # prints a table of what is in them
     python -m tools.images check FOLDER                                # exits with 1 where something is wrong in them
     python -m tools.images build                                       # prints name, reference and archive of each
@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     fetching.set_defaults(act=collect_front_end)
     writing = verbs.add_parser("layouts", help="write the images of a release as OCI layouts")
     writing.add_argument("folder", type=Path)
-    writing.add_argument("--version", default=layouts.version(), help="the chart's where there is none")
+    writing.add_argument("--version", required=True, help="of the release")
     writing.add_argument(
         "--architecture", action="append", choices=recipes.ARCHITECTURES, help="all where there is none"
     )

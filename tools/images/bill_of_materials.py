@@ -85,10 +85,10 @@ def _front_end() -> list[Part]:
 
 
 def _go_modules(program: Path) -> list[Part]:
-    """Return the modules that a Go program states, with the sums of go.sum."""
-    lines = [line.split("\t")[1:] for line in commands.run(["go", "version", "-m", program]).splitlines()[1:]]
-    modules: list[list[str]] = []
-    for words in lines:
+    """Return Go's own library and the modules that a Go program states, these with the sums of go.sum."""
+    first, *lines = commands.run(["go", "version", "-m", program]).splitlines()
+    modules = [["stdlib", first.rpartition(": go")[2]]]
+    for words in (line.split("\t")[1:] for line in lines):
         if words[0] == "dep":
             modules.append(words[1:])
         elif words[0] == "=>":  # what replaces the module before

@@ -6,7 +6,6 @@ import datetime as dt
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from tools.images.recipes import Recipe
 from tools.localcluster import progress
 from tools.localcluster.host import commands
 
-CHART = recipes.REPOSITORY / "charts" / "koord-suite" / "Chart.yaml"
 EPOCH = "SOURCE_DATE_EPOCH"
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -72,12 +70,6 @@ def write_layout(layout: Path, images: Mapping[str, Mapping[str, Assembled]]) ->
     _write_json(layout / "index.json", {"schemaVersion": 2, "mediaType": INDEX, "manifests": indices})
     _write_json(layout / "oci-layout", {"imageLayoutVersion": "1.0.0"})
     return digests
-
-
-def version() -> str:
-    """Return the version of the chart, which is that of a release."""
-    (line,) = re.findall(r"^version: (\S+)$", CHART.read_text(), re.MULTILINE)
-    return str(line)
 
 
 def epoch() -> int:

@@ -86,21 +86,24 @@ class Recipe:
         return tree
 
     def trees(self, architecture: str) -> dict[str, Tree]:
-        """Return the trees of its layers, without byte code: what changes least is the lowest."""
-        base = "base" if self.component else f"{self.name}-base"
-        named = {
-            f"{base}-{self.optimize}-{architecture}": self._root(architecture),
-            f"{self.name}-libraries-{architecture}": self._libraries(architecture),
-            f"{self.name}-{self.minor}-{architecture}": self._own(architecture),
+        """Return the trees of its layers by kind, without byte code: what changes least is the lowest."""
+        by_kind = {
+            "base": self._root(architecture),
+            "libraries": self._libraries(architecture),
+            "own": self._own(architecture),
         }
-        return {name: tree for name, tree in named.items() if tree}
+        return {kind: tree for kind, tree in by_kind.items() if tree}
 
     def layers(self, architecture: str, of_modules: Mapping[Module, File]) -> list[Layer]:
         """Return its layers, from the lowest."""
-        return [
-            file_trees.layer(name, byte_code.with_byte_code(tree, self.optimize, of_modules))
-            for name, tree in self.trees(architecture).items()
-        ]
+        layers = []
+        for kind, tree in self.trees(architecture).items():
+            # The images of the components have the lowest layer together.
+            shared = kind == "base" and self.component
+            name = f"base-{self.optimize}" if shared else f"{self.name}-{kind}-{self.minor}"
+            whole = byte_code.with_byte_code(tree, self.optimize, of_modules)
+            layers.append(file_trees.layer(f"{name}-{architecture}", whole))
+        return layers
 
 
 KOORDCTL = {"usr/local/bin/koordctl": "koordctl"}
@@ -177,12 +180,11 @@ def for_cluster() -> list[Recipe]:
 def compiled(wanted: Sequence[Recipe], architectures: Sequence[str]) -> Mapping[Module, File]:
     """Return the byte code of images: of Python and the distributions together, and of this project."""
     result: dict[Module, File] = {}
-    by_kind: dict[str, set[Module]] = {"base": set(), "libraries": set(), "own": set()}
+    by_kind: dict[str, set[Module]] = {}
     for recipe in wanted:
         for architecture in architectures:
-            for name, tree in recipe.trees(architecture).items():
-                kind = next((kind for kind in ("base", "libraries") if kind in name), "own")
-                by_kind[kind] |= set(byte_code.modules(tree, recipe.optimize))
+            for kind, tree in recipe.trees(architecture).items():
+                by_kind.setdefault(kind, set()).update(byte_code.modules(tree, recipe.optimize))
     for kind, modules in by_kind.items():
         if modules:
             result |= byte_code.compiled(kind, modules)
