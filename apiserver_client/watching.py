@@ -123,9 +123,6 @@ class WatchState:
     """Whether a list has been completed: the consumer has seen every object."""
     last_activity: float | None = None
     """Monotonic seconds of the last activity: a page, an event, a bookmark."""
-    last_event: float | None = None
-    """Monotonic seconds of the last event or bookmark of a watch: earlier changes have arrived. A list does not count,
-    because it may take minutes."""
     last_error: errors.ApiServerError | None = None
     """Present failure; None while the watch works."""
     lists: int = 0
@@ -346,7 +343,6 @@ class _Watch(Generic[T]):
     def _alive(self) -> None:
         self.failures = 0
         self._connected()
-        self.state.last_event = self.state.last_activity
 
     def failed(self, error: errors.ApiServerError) -> float:
         """Record a failure and decide the next step. Return the seconds to wait before it."""

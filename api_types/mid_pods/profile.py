@@ -19,7 +19,6 @@ from api_types.colocation.selector import NodeSelector, Requirement
 from api_types.kubernetes.priority_and_qos import PriorityClass
 from api_types.mid_pods.resources import RulesRefused, mapping, text
 
-API_VERSION: Final = "config.koordinator.sh/v1alpha1"
 KIND: Final = "ClusterColocationProfile"
 SKIP_ANNOTATION: Final = "config.koordinator.sh/skip-update-resources"
 PRIORITIES: Final = {

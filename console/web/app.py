@@ -13,7 +13,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import jinja2
 from starlette.applications import Starlette
@@ -78,7 +78,6 @@ def _file(path: Path) -> File:
     return File(_TYPES[path.suffix], path.read_bytes())
 
 
-T = TypeVar("T")
 PAGES: Final = (
     ("/", "Fleet"),
     ("/mid", "Mid"),

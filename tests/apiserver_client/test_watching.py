@@ -220,18 +220,17 @@ async def test_synced_is_set_when_the_consumer_has_processed_the_list(server):
     assert states == [(True, 1)]
 
 
-async def test_bookmarks_are_activity_and_events_of_a_watch_and_a_list_is_activity_alone(server):
+async def test_pages_bookmarks_and_events_are_activity(server):
     server.on("GET", PODS, apiserver.page("5"), apiserver.page("5"))
     server.on("WATCH", PODS, apiserver.Stream(bookmark("9"), apiserver.event("ADDED", pod("a", "10")), HANG))
     state, moments = watching.WatchState(), iter(range(100, 200))
     async with server.session() as api:
         assert await take(1, api, state=state, now=lambda: 99.0) == ["synced "]
-        assert (state.last_activity, state.last_event) == (99.0, None)
+        assert state.last_activity == 99.0
         state = watching.WatchState()
         assert await take(2, api, state=state, now=lambda: float(next(moments))) == ["synced ", "changed a"]
     assert state.events == 1
     assert state.last_activity == 104.0  # page, connected (twice read), bookmark, event
-    assert state.last_event == 104.0
 
 
 @pytest.mark.parametrize("leave", ["cancel", "close"])

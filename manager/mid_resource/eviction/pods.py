@@ -38,17 +38,10 @@ _INT32: Final = 2**31
 _LONGEST_NUMBER: Final = 16  # characters
 
 
-class ControllerReference(pods.OwnerReference, rename="camel", gc=False, frozen=True):
-    """Owner of a pod."""
-
-    controller: bool | None = None
-
-
 class EvictableMetadata(pods.TenantMeta, rename="camel", frozen=True):
     """Identity of a pod, its owners, and its grace period while it terminates."""
 
     deletion_grace_period_seconds: int | None = None
-    owner_references: list[ControllerReference] | None = None  # type: ignore[assignment]  # a narrower item
 
 
 class EvictablePod(pods.Pod, rename="camel", frozen=True):

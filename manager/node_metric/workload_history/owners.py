@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,8 +18,6 @@ from api_types.kubernetes import pods
 from apiserver_client import resources, session, watching
 from manager.cache.object_watches import RETRIES
 from manager.node_metric.workload_history import history
-
-log = logging.getLogger(__name__)
 
 MOST_OWNERS: Final = 300_000
 """Objects that are kept, 90 bytes each; the pods of others are charged as without history."""
