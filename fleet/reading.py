@@ -228,7 +228,7 @@ class Reader:
         quotas: dict[str, Amounts | None] = {}
         with self.attempt("namespaces"):
             selector = objects.selectors(f"metadata.name={namespace}" if namespace else None, None)
-            async for item in self._each(resources.NAMESPACES, wire.WireObject, parameters=selector):
+            async for item in self._each(resources.NAMESPACES, pods.AnyObject, parameters=selector):
                 text = pods.annotation_map(item.metadata).get(names.ANNOTATION_MID_QUOTA)
                 if text is None:
                     continue

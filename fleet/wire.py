@@ -43,12 +43,6 @@ class PredictorReport(WirePrediction, rename="camel", frozen=True):
     prod: ProdPeakTerms | None = None
 
 
-class WireObject(msgspec.Struct, frozen=True):
-    """Any object, by its metadata."""
-
-    metadata: pods.ObjectMeta = pods.ObjectMeta()
-
-
 class WireReport(store.StoredReport, rename="camel", frozen=True):
     """The status of a NodeMetric without its pods."""
 

@@ -48,6 +48,12 @@ class ObjectMeta(msgspec.Struct, rename="camel", frozen=True):
     owner_references: list[OwnerReference] | None = None
 
 
+class AnyObject(msgspec.Struct, frozen=True):
+    """Any object, by its metadata."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
 _MOST_OWNERS: Final = 32
 
 

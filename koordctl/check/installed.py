@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from api_types.kubernetes import times
+from api_types.kubernetes.pods import AnyObject
 from apiserver_client import objects, resources
-from fleet import checks, wire
+from fleet import checks
 from fleet.checks import CheckVerdict, Verdict, failed, passed, skipped
 from fleet.findings import AGENT, MANAGER, SCHEDULER, Installation
 from fleet.reading import PRIORITY_CLASSES, Reader
@@ -72,12 +73,12 @@ async def pre_install_results(reader: Reader, namespace: str) -> list[CheckVerdi
     labels: Mapping[str, str] | None = None
     others = list[str]()
     with reader.attempt("namespaces"):
-        read = await objects.get(reader.api, resources.NAMESPACES, namespace, decode=wire.WireObject)
+        read = await objects.get(reader.api, resources.NAMESPACES, namespace, decode=AnyObject)
         labels = read.metadata.labels or {}
     for resource, name in _OWNED:
         with reader.attempt(f"{resource.plural}/{name}"):
             where = namespace if resource.namespaced else None
-            owned = await objects.get(reader.api, resource, name, namespace=where, decode=wire.WireObject)
+            owned = await objects.get(reader.api, resource, name, namespace=where, decode=AnyObject)
             marks = owned.metadata.labels or {}
             if marks.get(_PART_OF) != _OWN and not marks.get(_CHART, "").startswith(f"{_OWN}-"):
                 others.append(f"{resource.kind} {name}")

@@ -21,10 +21,10 @@ import click
 import msgspec
 from click import Option
 
+from api_types.kubernetes.pods import AnyObject
 from apiserver_client import decoding, errors, kubeconfig, objects, resources, session
 from apiserver_client.connection import Connection
 from component_base import clock
-from fleet import wire
 from fleet.findings import Unread
 from fleet.port_forward import Caller
 from fleet.reading import Reader
@@ -257,5 +257,5 @@ async def _listed(api: session.Session, resource: str, namespace: str | None) ->
         async for item in items:
             if isinstance(item, decoding.PageMetadata):
                 break
-            names.append(msgspec.json.decode(item, type=wire.WireObject).metadata.name)
+            names.append(msgspec.json.decode(item, type=AnyObject).metadata.name)
     return names

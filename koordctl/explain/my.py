@@ -88,7 +88,7 @@ async def run(reader: Reader, options: Namespace) -> Answer:
     namespace = options.namespace or reader.api.namespace
     nodes, of_namespace, listed = await reader.nodes(), None, None
     with reader.attempt("namespaces"):
-        of_namespace = await objects.get(reader.api, resources.NAMESPACES, namespace, decode=wire.WireObject)
+        of_namespace = await objects.get(reader.api, resources.NAMESPACES, namespace, decode=pods.AnyObject)
     with reader.attempt("pods"):
         read = await objects.list_all(reader.api, resources.PODS, namespace=namespace, decode=_TenantPod)
         listed = [pod for pod in read.items if not pods.is_terminal(pod)]
@@ -128,7 +128,7 @@ def _free(node: NodeState) -> Amounts:
     return Amounts(*(max(amount or 0, 0) for amount in node.mid.minus(node.mid_requests)))
 
 
-def _quota(namespace: wire.WireObject | None) -> tuple[Amounts, str]:
+def _quota(namespace: pods.AnyObject | None) -> tuple[Amounts, str]:
     """Return the quota of a namespace, or why there is none to show."""
     if namespace is None:
         return UNKNOWN, "its quota was not read"

@@ -18,6 +18,7 @@ from api_types import names
 from api_types.kubernetes import pods
 from api_types.kubernetes.priority_and_qos import PriorityClass, priority_class
 from apiserver_client import errors, objects, resources, session
+from apiserver_client.decoding import Key
 from fleet import mid_explanation, pod_state, port_forward, wire
 from fleet.findings import SCHEDULER
 from fleet.node_state import NodeState
@@ -35,11 +36,6 @@ from scheduler_plugin.settings import SchedulerPluginSettings
 _DEBUG_PORT: Final[int] = SchedulerPluginSettings.model_fields["debug_port"].default
 _MOST_READ: Final = 5
 """Nodes that are read: those with the least missing by their reports."""
-
-
-class _Name(NamedTuple):
-    namespace: str
-    name: str
 
 
 class _Record(NamedTuple):
@@ -114,14 +110,14 @@ async def rooms(api: session.Session, raw: Mapping[str, Any], near: Iterable[Nod
     return fitting
 
 
-def _name(text: str, namespace: str) -> _Name:
+def _name(text: str, namespace: str) -> Key:
     before, slash, name = text.rpartition("/")
     if not name or (slash and not before) or "/" in before:
         raise command.WrongUsage(f"seen the pod {text!r}, want NAMESPACE/NAME, or NAME with -n")
-    return _Name(before or namespace, name)
+    return Key(before or namespace, name)
 
 
-async def _record(options: Namespace, reader: Reader, name: _Name) -> _Record:
+async def _record(options: Namespace, reader: Reader, name: Key) -> _Record:
     """Request what the leading replica of the scheduler recorded about the pod."""
     workload = await reader.workload(options.suite_namespace, SCHEDULER)
     leader = await reader.lease(options.suite_namespace, SCHEDULER, workload)

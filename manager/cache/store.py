@@ -106,12 +106,6 @@ class StoredNodeMetric(mid_report.NodeMetric, frozen=True, gc=False):
     """Whether the calibrated prediction of a resource has too few scores of its own."""
 
 
-class NodeSlo(msgspec.Struct, frozen=True):
-    """A NodeSLO of Koordinator, of which only the existence matters."""
-
-    metadata: pods.ObjectMeta = pods.ObjectMeta()
-
-
 class ConfigMap(msgspec.Struct, frozen=True):
     """A ConfigMap."""
 
@@ -119,7 +113,7 @@ class ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
 
 
-Stored = pods.Node | StoredNodeMetric | NodeSlo | ConfigMap
+Stored = pods.Node | StoredNodeMetric | pods.AnyObject | ConfigMap
 StoredT = TypeVar("StoredT", bound=Stored)
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from api_types import names
+from api_types.kubernetes.pods import AnyObject
 from apiserver_client import errors, objects, resources, session
 from manager.cache.object_watches import ObjectWatch
-from manager.cache.store import NodeSlo, NodeStore, Store, StoredNode
+from manager.cache.store import NodeStore, Store, StoredNode
 from manager.metrics.telemetry import Telemetry
 from manager.node_metric import spec
 
@@ -37,9 +38,9 @@ class NodeSloController:
 
     async def run(self) -> None:
         """Watch, and create what is missing, until cancelled."""
-        slos = Store(NodeSlo)
+        slos = Store(AnyObject)
         watch = ObjectWatch(
-            self.api, resources.NODE_SLOS, store=slos, decode=NodeSlo, add=lambda _: None,
+            self.api, resources.NODE_SLOS, store=slos, decode=AnyObject, add=lambda _: None,
             on_event=self.telemetry.watched, show_problem=_log_problem,
         )  # fmt: skip
         async with asyncio.TaskGroup() as group:
@@ -48,7 +49,7 @@ class NodeSloController:
             while True:
                 await self.sleep(await self._create_missing(slos))
 
-    async def _create_missing(self, slos: Store[NodeSlo]) -> float:
+    async def _create_missing(self, slos: Store[AnyObject]) -> float:
         """Create the NodeSLO of each node without one; return the seconds until the next check."""
         for name in self.nodes.names():
             node = self.nodes.get(name)

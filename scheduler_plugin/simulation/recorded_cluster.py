@@ -88,11 +88,12 @@ def to_scenario(recording: Recording, play: Play) -> Scenario:
     reported = {
         key: np.array(usage[:2], dtype=np.float64) for report in reports.values() for key, usage in report.pods.items()
     }
-    simulated = list(_pods(recording.pods, play, reported))
+    recorded = [_named(_decoded(document, pods.Pod)) for document in recording.pods]
+    simulated = list(_pods(recorded, play, reported))
     moments = [report.update_time for report in reports.values() if report.update_time is not None]
     began_at = max(moments, default=BEGINNING)
     known_usage: dict[str, Floats] = {}
-    for pod in (_named(_decoded(document, pods.Pod)) for document in recording.pods):
+    for pod in recorded:
         if name := pod.spec.node_name:
             usage = reported.get(pod_info.key(pod), np.zeros(2))
             known_usage[name] = known_usage.get(name, np.zeros(2)) + usage
@@ -118,11 +119,10 @@ def to_scenario(recording: Recording, play: Play) -> Scenario:
     return Scenario(nodes, simulated, play.step_seconds, steps, began_at)
 
 
-def _pods(documents: Sequence[Mapping[str, Any]], play: Play, reported: Mapping[str, Floats]) -> Iterator[SimulatedPod]:
+def _pods(recorded: Sequence[pods.Pod], play: Play, reported: Mapping[str, Floats]) -> Iterator[SimulatedPod]:
     """Yield the pods in the order of their creation; a pod that is pinned to a node but has none is skipped."""
-    decoded = [_named(_decoded(document, pods.Pod)) for document in documents]
     turns = itertools.count()
-    for pod in sorted(decoded, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.uid)):
+    for pod in sorted(recorded, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.uid)):
         if not pod_info.counts_on_its_node(pod, _ANY_NAMESPACE):
             continue
         is_pinned = pod_info.is_pinned(pod)

@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
-from api_types.kubernetes import pods
+from api_types.kubernetes.pods import AnyObject
 from apiserver_client import errors, objects, resources, session
 from apiserver_client.cluster_events import Subject
 from manager.cache.store import ConfigMap
@@ -42,10 +40,6 @@ _RETRY_SECONDS: Final = 600.0
 """After a failed write, for which the other namespaces do not wait."""
 _PAUSE_SECONDS: Final = 0.05
 """Between two writes: those of a thousand namespaces take a minute."""
-
-
-class _Metadata(msgspec.Struct, frozen=True):
-    metadata: pods.ObjectMeta = pods.ObjectMeta()
 
 
 def name_of(namespace: str) -> str:
@@ -147,15 +141,13 @@ class HistoryStore:
         with self.telemetry.write("workload_history"):
             try:
                 await objects.merge_patch(
-                    self.api, resources.CONFIG_MAPS, name, data, namespace=self.own, decode=_Metadata
+                    self.api, resources.CONFIG_MAPS, name, data, namespace=self.own, decode=AnyObject
                 )
             except errors.NotFound:
                 metadata: dict[str, Any] = {"name": name, "namespace": self.own, "labels": LABELS}
                 if owner is not None:
-                    metadata["ownerReferences"] = [await self._reference(owner)]
+                    found = await objects.get(self.api, resources.NAMESPACES, owner, decode=AnyObject)
+                    reference = {"apiVersion": "v1", "kind": "Namespace", "name": owner, "uid": found.metadata.uid}
+                    metadata["ownerReferences"] = [reference]
                 body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **data}
-                await objects.create(self.api, resources.CONFIG_MAPS, body, namespace=self.own, decode=_Metadata)
-
-    async def _reference(self, namespace: str) -> Mapping[str, str]:
-        found = await objects.get(self.api, resources.NAMESPACES, namespace, decode=_Metadata)
-        return {"apiVersion": "v1", "kind": "Namespace", "name": namespace, "uid": found.metadata.uid}
+                await objects.create(self.api, resources.CONFIG_MAPS, body, namespace=self.own, decode=AnyObject)
