@@ -14,7 +14,7 @@ from scheduler_plugin.config.loader import PluginConfiguration
 from scheduler_plugin.decisions.metrics import DecisionCollector, DecisionCounts, MidQuotaCollector, NodeCollector
 from scheduler_plugin.decisions.recorder import DecisionRecords
 from scheduler_plugin.extender.verbs import Extender
-from scheduler_plugin.framework.interface import Filter, Plugin, SchedulingCycle, Scorer, WeightedScorer
+from scheduler_plugin.framework.interface import Filter, Plugin, SchedulingCycle, Scorer
 from scheduler_plugin.kube_scheduler.answers import Answers
 from scheduler_plugin.kube_scheduler.refused_pods import RefusedPods
 from scheduler_plugin.load_watcher import records
@@ -101,7 +101,7 @@ class Parts:
 def _cycle(configuration: PluginConfiguration, plugins: Mapping[str, Plugin], vectors: NodeColumns) -> SchedulingCycle:
     """Return the cycle. Raises TypeError if a plugin lacks its extension point: left out, it allows all."""
     filters: list[Filter] = []
-    scorers: list[WeightedScorer] = []
+    scorers: list[tuple[Scorer, int]] = []
     for name in configuration.filters:
         if not isinstance(plugin := plugins[name], Filter):
             raise TypeError(f"plugin {name} is no Filter")
@@ -109,5 +109,5 @@ def _cycle(configuration: PluginConfiguration, plugins: Mapping[str, Plugin], ve
     for name, weight in configuration.score_weights.items():
         if not isinstance(plugin := plugins[name], Scorer):
             raise TypeError(f"plugin {name} is no Scorer")
-        scorers.append(WeightedScorer(plugin, weight))
+        scorers.append((plugin, weight))
     return SchedulingCycle(filters, scorers, vectors)

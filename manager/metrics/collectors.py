@@ -100,14 +100,10 @@ class EvictionMetrics:
         `counts` has one for each trigger, and `closed`; `mid_only` has one for each of MID_ONLY_STATES.
         """
         for trigger in self._triggers:
-            self._short.labels(trigger).set_function(functools.partial(_one, counts, trigger))
-        self._closed.set_function(functools.partial(_one, counts, "closed"))
+            self._short.labels(trigger).set_function(functools.partial(lambda name: counts()[name], trigger))
+        self._closed.set_function(lambda: counts()["closed"])
         for state in MID_ONLY_STATES:
-            self._mid_only.labels(state).set_function(functools.partial(_one, mid_only, state))
-
-
-def _one(counts: Callable[[], Mapping[str, int]], name: str) -> float:
-    return counts()[name]
+            self._mid_only.labels(state).set_function(functools.partial(lambda name: mid_only()[name], state))
 
 
 class FleetEvaluationCollector(Collector):

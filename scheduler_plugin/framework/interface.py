@@ -147,13 +147,6 @@ def clipped(scores: Scores) -> Ints:
     return whole
 
 
-class WeightedScorer(NamedTuple):
-    """A score plugin and its weight."""
-
-    scorer: Scorer
-    weight: int
-
-
 class PluginScores(NamedTuple):
     """Scores of one plugin for the candidates of one call."""
 
@@ -164,9 +157,9 @@ class PluginScores(NamedTuple):
 
 
 class SchedulingCycle:
-    """The configured plugins, over one set of rows. Row -1 is an unknown node."""
+    """The configured plugins over one set of rows, score plugins with their weights. Row -1 is an unknown node."""
 
-    def __init__(self, filters: Sequence[Filter], scorers: Sequence[WeightedScorer], vectors: NodeColumns) -> None:
+    def __init__(self, filters: Sequence[Filter], scorers: Sequence[tuple[Scorer, int]], vectors: NodeColumns) -> None:
         self._scorers = scorers
         self._vectors = vectors
         self.reasons: list[str] = []
@@ -224,7 +217,7 @@ class SchedulingCycle:
     @property
     def total_weight(self) -> int:
         """Return the sum of the weights of all score plugins."""
-        return sum(weighted.weight for weighted in self._scorers)
+        return sum(weight for _scorer, weight in self._scorers)
 
     def scores_by_plugin(self, pod: PodInfo, rows: Rows, now: float) -> list[PluginScores]:
         """Return the normalised scores of each plugin that has a preference for this pod."""

@@ -72,11 +72,9 @@ class NodeInformer:
 
     def _events(self, resource: resources.Resource, decode: type[T]) -> AsyncGenerator[watching.Event[T], None]:
         state = self._watched[resource.plural] = watching.WatchState()
-        return watching.list_then_watch(
-            self._api, resource, decode=decode, state=state, on_state=lambda _state: self._update_synced()
-        )
+        return watching.list_then_watch(self._api, resource, decode=decode, state=state, on_state=self._update_synced)
 
-    def _update_synced(self) -> None:
+    def _update_synced(self, _changed: watching.WatchState) -> None:
         if all(state.synced for state in self._watched.values()):
             self._all_listed.set()
 

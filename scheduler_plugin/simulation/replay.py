@@ -129,19 +129,16 @@ class Replay:
         if event.kind is _EventKind.WAKE:
             self._wake(event.at)
         elif (node := self._choose(event.pod, event.at)) is None:
-            self._refuse(event.pod, event.at)
+            flush_at = self._queue.refused(event.pod, self._tries[event.pod], event.at, lacks_room=self._lacks_room)
+            heapq.heappush(self._events, _Event(flush_at, _EventKind.FLUSH, pod=event.pod))
+            self._wake_later(event.at)
         else:
             self._placements[event.pod] = PodPlacement(self._scenario.nodes[node].node.metadata.name, event.at)
             self._start(event.pod, node, event.at)
 
-    def _refuse(self, index: int, at: float) -> None:
-        flush_at = self._queue.refused(index, self._tries[index], at, lacks_room=self._lacks_room)
-        heapq.heappush(self._events, _Event(flush_at, _EventKind.FLUSH, pod=index))
-        self._wake_later(at)
-
     def _wake_later(self, at: float) -> None:
         """Let the product choose pods to wake, at the next full interval, while it remembers any."""
-        if self._product is None or not self._product.waiting or self._wakes_at is not None:
+        if self._product is None or not self._product.parts.refused or self._wakes_at is not None:
             return
         self._wakes_at = (at // _WAKING_SECONDS + 1) * _WAKING_SECONDS
         heapq.heappush(self._events, _Event(self._wakes_at, _EventKind.WAKE))
@@ -265,11 +262,6 @@ class _Product:
             by_row[self._rows[refused]] = True
             answers.refuse(uid, np.packbits(by_row, bitorder="little").tobytes())
         return fits & ~refused, scores
-
-    @property
-    def waiting(self) -> int:
-        """Number of pods that may be woken."""
-        return len(self.parts.refused)
 
     def woken(self, at: float) -> Iterator[int]:
         """Yield the indices of the refused pods to try again now."""

@@ -63,7 +63,8 @@ class SignalFxProvider(HttpProvider):
                 continue
             problems += partial_problems(metric, points, series)
             for host, of_host in values.items():
-                by_node.setdefault(host, []).append(Metric(metric, kind, Statistic.AVG, "", _mean(of_host)))
+                mean = statistics.fmean(value for _at, value in of_host)
+                by_node.setdefault(host, []).append(Metric(metric, kind, Statistic.AVG, "", mean))
                 ends[host] = min(ends.get(host, math.inf), max(at for at, _value in of_host) / 1000.0)
         if failed == len(METRICS):
             raise ProviderFailed(problems[0])
@@ -155,7 +156,3 @@ def _values(points: Sequence[Any]) -> list[tuple[float, float]]:
         for point in points or ()
         if isinstance(point, list) and len(point) > 1 and isinstance(point[1], int | float)
     ]
-
-
-def _mean(points: Sequence[tuple[float, float]]) -> float:
-    return statistics.fmean(value for _at, value in points)

@@ -1,7 +1,7 @@
 import numpy as np
 
 from scheduler_plugin.framework import interface
-from scheduler_plugin.framework.interface import SchedulingCycle, WeightedScorer, combined
+from scheduler_plugin.framework.interface import SchedulingCycle, combined
 from scheduler_plugin.state.node_columns import NodeColumns
 from scheduler_plugin.state.pod_info import PodInfo
 
@@ -26,7 +26,7 @@ class Fixed(interface.Filter):
 
 
 def prioritized(*weighted):
-    cycle = SchedulingCycle([], [WeightedScorer(scorer, weight) for scorer, weight in weighted], NodeColumns([]))
+    cycle = SchedulingCycle([], weighted, NodeColumns([]))
     return combined(cycle.scores_by_plugin(POD, ROWS, 0), len(ROWS)).tolist()
 
 
