@@ -190,13 +190,10 @@ def _reason(
 
 
 def _faults(conditions: Iterable[wire.WireCondition]) -> Iterator[wire.WireCondition]:
-    for node_condition in conditions:
-        is_fault = "False" if node_condition.type == "Ready" else "True"
-        if (
-            node_condition.type.endswith(("Ready", "Degraded", "Throttled", "Limits"))
-            and node_condition.status == is_fault
-        ):
-            yield node_condition
+    for condition in conditions:
+        faulty = "False" if condition.type == "Ready" else "True"
+        if condition.status == faulty and condition.type.endswith(("Ready", "Degraded", "Throttled", "Limits")):
+            yield condition
 
 
 def _problems(node: store.StoredNode) -> Iterator[tuple[str, str]]:

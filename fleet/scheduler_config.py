@@ -60,8 +60,7 @@ def _profile(document: Mapping[str, Any]) -> Mapping[str, Any]:
     if "profiles" not in document:
         return document
     profiles = document["profiles"] or [{}]
-    chosen: Mapping[str, Any] = next(filter(_names_a_plugin, profiles), profiles[0])
-    return chosen
+    return next(filter(_names_a_plugin, profiles), profiles[0])
 
 
 def _names_a_plugin(value: Any) -> bool:

@@ -96,15 +96,10 @@ class NodeResourcesCollector(Collector):
             requests,
             ("kind",),
         )
-        for name, seconds, text in (
-            (
-                "compared",
-                self._comparison.compared,
-                "Time for which the usage of Prod and its predicted peak were known.",
-            ),
-            ("exceeded", self._comparison.exceeded, "Time for which Prod used more than its predicted peak in force."),
-        ):
-            yield counter(f"koordlet_prod_peak_{name}_seconds", text, ["resource"], seconds)
+        text = "Time for which the usage of Prod and its predicted peak were known."
+        yield counter("koordlet_prod_peak_compared_seconds", text, ["resource"], self._comparison.compared)
+        text = "Time for which Prod used more than its predicted peak in force."
+        yield counter("koordlet_prod_peak_exceeded_seconds", text, ["resource"], self._comparison.exceeded)
 
 
 def _amounts(

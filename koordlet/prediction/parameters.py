@@ -25,10 +25,7 @@ def _default(name: str) -> Any:
 
 def constraints(name: str) -> Mapping[str, Any]:
     """Return the JSON schema of a parameter that is set: its type and range."""
-    schema: Mapping[str, Any] = next(
-        alternative for alternative in _SCHEMA[name]["anyOf"] if alternative.get("type") != "null"
-    )
-    return schema
+    return next(alternative for alternative in _SCHEMA[name]["anyOf"] if alternative.get("type") != "null")
 
 
 class InvalidParameters(ValueError):

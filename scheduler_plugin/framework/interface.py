@@ -143,8 +143,7 @@ class Scorer(Plugin, Protocol):
 
 def clipped(scores: Scores) -> Ints:
     """Normalise scores that are 0..100 except for rounding and outliers: truncate, and limit to 0..100."""
-    whole: Ints = np.minimum(np.maximum(scores, 0), HIGHEST_SCORE).astype(np.int64)
-    return whole
+    return np.minimum(np.maximum(scores, 0), HIGHEST_SCORE).astype(np.int64)
 
 
 class PluginScores(NamedTuple):

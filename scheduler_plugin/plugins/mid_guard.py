@@ -145,8 +145,7 @@ class MidGuard(Columns):
         is_too_old = now > self._valid_until[rows]
         too_little = (requests > 0) & (is_too_old | (requests > free))
         of_node = np.where(np.any(too_little, axis=0), _TOO_LITTLE, self._closed[rows])
-        codes: ReasonCodes = np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, of_node).astype(np.int16)
-        return codes
+        return np.where(_exceeds_quota(pod, vectors, pending), _OVER_QUOTA, of_node).astype(np.int16)
 
     def reject_unknown(self, pod: PodInfo, vectors: NodeColumns) -> int:
         """Reject a node that only kube-scheduler knows yet in an emergency, and for the quota of the namespace."""

@@ -151,8 +151,7 @@ def _counted(requests: pods.Resources) -> list[int]:
 def _balanced(requested: Ints, capacity: Ints) -> Ints:
     shares: Floats = np.minimum(np.divide(requested, capacity, out=np.ones(capacity.shape), where=capacity > 0), 1.0)
     deviation = np.where((capacity > 0).all(axis=0), np.abs(shares[0] - shares[1]) / 2, 0.0)
-    score: Ints = ((1 - deviation) * 100).astype(np.int64)
-    return score
+    return ((1 - deviation) * 100).astype(np.int64)
 
 
 _LONGEST_SECONDS: Final = 300.0

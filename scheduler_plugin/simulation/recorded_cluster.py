@@ -241,8 +241,7 @@ def _on_grid(points: list[tuple[float, int, int]], step_seconds: float) -> Float
     moments = [point[0] for point in points]
     steps = int(moments[-1] // step_seconds) + 1 + (moments[-1] % step_seconds > 0)
     chosen = [points[max(bisect.bisect_right(moments, step * step_seconds) - 1, 0)] for step in range(steps)]
-    result: Floats = np.array([[point[1] for point in chosen], [point[2] for point in chosen]], dtype=np.float64)
-    return result
+    return np.array([[point[1] for point in chosen], [point[2] for point in chosen]], dtype=np.float64)
 
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times as fast, if PyYAML has it

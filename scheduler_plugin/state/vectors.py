@@ -72,8 +72,7 @@ def half_away_from_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float
     57.5 -> 58, -57.5 -> -58, 0.49999999999999994 -> 0.
     """
     whole = np.trunc(values)
-    rounded: npt.NDArray[np.float64] = whole + np.copysign(np.abs(values - whole) >= 0.5, values)
-    return rounded
+    return whole + np.copysign(np.abs(values - whole) >= 0.5, values)
 
 
 def int_half_away_from_zero(value: float) -> int:

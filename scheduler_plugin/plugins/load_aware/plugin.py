@@ -62,8 +62,7 @@ def usage_percent(used: Ints, total: Ints) -> Floats:
 def least_used_score(used: Ints, capacity: Ints) -> Ints:
     """Return the free share in whole percent, rounded down; 0 for no capacity, and for usage above capacity."""
     nothing_left = (capacity == 0) | (used > capacity)
-    score: Ints = np.where(nothing_left, 0, (capacity - used) * 100 // np.where(capacity == 0, 1, capacity))
-    return score
+    return np.where(nothing_left, 0, (capacity - used) * 100 // np.where(capacity == 0, 1, capacity))
 
 
 def weighted_score(dominant_weight: int, weights: Ints, used: Ints, allocatable: Ints) -> Ints:

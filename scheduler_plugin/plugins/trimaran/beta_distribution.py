@@ -124,8 +124,7 @@ def _by_quadrature(alpha: Floats, beta: Floats, x: Floats) -> Floats:
     peak = 0.5 * np.log(scale / (2.0 * math.pi * mean * rest))
     peak += _stirling_rest(scale) - _stirling_rest(alpha) - _stirling_rest(beta)
     area: Floats = np.nansum(np.exp(logarithm) * _WEIGHTS, axis=1) * np.abs(far - x) * np.exp(peak)
-    below: Floats = np.where(is_left, area, 1.0 - area)
-    return below
+    return np.where(is_left, area, 1.0 - area)
 
 
 def _by_continued_fraction(alpha: Floats, beta: Floats, x: Floats) -> Floats:

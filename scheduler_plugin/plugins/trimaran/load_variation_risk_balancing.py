@@ -56,8 +56,7 @@ def designed_resource_scores(of: Fractions, request_fraction: Floats, margin: fl
 
     The result has nine decimals, so that an exact 42.5 rounds as 42.5.
     """
-    scores: Floats = np.round((1.0 - np.minimum(1.0, of.mu + request_fraction + margin * of.sigma)) * 100.0, 9)
-    return scores
+    return np.round((1.0 - np.minimum(1.0, of.mu + request_fraction + margin * of.sigma)) * 100.0, 9)
 
 
 def smallest_score(resource_scores: Floats, is_measured: Bools) -> Floats:

@@ -51,8 +51,7 @@ def unsmoothed_sigma(mu: Floats, sigma: Floats, smoothing_window: Floats | int) 
     It is limited by the largest deviation that the mean allows.
     """
     allowed = np.sqrt(ALLOWED_SHARE_OF_VARIANCE * beta_distribution.largest_variance(mu))
-    unsmoothed: Floats = np.minimum(sigma * np.sqrt(smoothing_window), allowed)
-    return unsmoothed
+    return np.minimum(sigma * np.sqrt(smoothing_window), allowed)
 
 
 def load_risk(mu: Floats, sigma: Floats, request: Floats, capacity: Floats) -> tuple[Floats, beta_distribution.Fit]:
@@ -173,8 +172,7 @@ class LowRiskOverCommitment(MeasuredPlugin):
         if len(outdated):
             self._load_risk[:, outdated] = self._computed_load_risks(outdated)
             self._needs_load_risk[outdated] = False
-        risks: Floats = self._load_risk[:, rows]
-        return risks
+        return self._load_risk[:, rows]
 
     def _computed_load_risks(self, rows: Rows) -> Floats:
         columns = self.columns

@@ -88,8 +88,7 @@ class MeasuredPlugin(Columns, abc.ABC):
         if demand is None:
             return None
         at = now // _CACHE_SECONDS * _CACHE_SECONDS
-        scores: Floats = self._cache.results((demand, at, self.columns.delivered(at)), rows, self.columns)
-        return scores
+        return self._cache.results((demand, at, self.columns.delivered(at)), rows, self.columns)
 
     def normalize(self, scores: Scores) -> Ints:
         """Clip scores to 0..100; a plugin with another scale overrides this."""

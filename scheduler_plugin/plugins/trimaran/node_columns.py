@@ -116,8 +116,7 @@ class MeasurementColumns(RowChanges):
         unmeasured = np.where(is_new, FallbackLevel.PREDICTED, FallbackLevel.UNKNOWN)
         delivered = np.where(is_measured, FallbackLevel.MEASURED, unmeasured)
         # Of the first data after an outage, the rows are not compared with each other before all of them are written.
-        levels: FallbackLevels = np.where(is_delivered, delivered, FallbackLevel.BY_REQUESTS).astype(np.int8)
-        return levels
+        return np.where(is_delivered, delivered, FallbackLevel.BY_REQUESTS).astype(np.int8)
 
     def delivered(self, now: float) -> tuple[bool, ...]:
         """Return whether any node has a fresh measurement of each resource: on it the level of every row depends."""
