@@ -103,12 +103,23 @@ class Rehearsal:
 
     def note_images(self) -> dict[str, set[str]]:
         """Return the digests that pods of the suite run, by the name of the part, and note them."""
+
+        def images() -> set[tuple[str, str]]:
+            pods = self.cluster_client.list("Pod", SUITE_NAMESPACE)
+            return {
+                (pod["metadata"]["labels"]["app.kubernetes.io/name"], container["imageID"])
+                for pod in pods
+                for container in pod["status"].get("containerStatuses") or ({"imageID": ""},)
+            }
+
+        # helm does not wait for the last pod of a DaemonSet, and a pod without a container yet has no image.
+        ran = waiting.until(
+            "every pod runs", images, lambda pairs: all(image for _, image in pairs), within_seconds=180
+        )
         by_name: dict[str, set[str]] = {}
-        for pod in self.cluster_client.list("Pod", SUITE_NAMESPACE):
-            for container in pod["status"].get("containerStatuses") or ():
-                name, image = pod["metadata"]["labels"]["app.kubernetes.io/name"], container["imageID"]
-                by_name.setdefault(name, set()).add(image.rpartition("@")[2])
-                self.ran.add(image)
+        for name, image in ran:
+            by_name.setdefault(name, set()).add(image.rpartition("@")[2])
+            self.ran.add(image)
         return by_name
 
     def images_of_nodes(self) -> set[str]:
