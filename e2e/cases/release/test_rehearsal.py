@@ -111,7 +111,10 @@ class Rehearsal:
             return {
                 (pod["metadata"]["labels"]["app.kubernetes.io/name"], container["imageID"])
                 for pod in pods
-                for container in pod["status"].get("containerStatuses") or ({"imageID": ""},)
+                for container in (
+                    *(pod["status"].get("containerStatuses") or ({"imageID": ""},)),
+                    *pod["status"].get("initContainerStatuses", ()),  # the scheduler plugin is one, a sidecar
+                )
             }
 
         # helm does not wait for the last pod of a DaemonSet, and a pod without a container yet has no image.
