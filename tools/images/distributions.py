@@ -95,23 +95,23 @@ def _read(file: Path) -> Distribution:
 
 def _folder(architecture: str) -> Path:
     wanted = requirements(tomllib.loads((content_cache.REPOSITORY / "pyproject.toml").read_text()))
-    pip = [sys.executable, "-m", "pip"]
+    pip, pinned = [sys.executable, "-m", "pip"], f"--constraint={CONSTRAINTS}"
     machine = MACHINES[architecture]
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(GLIBC_MINOR, 4, -1)]
     options = [
         "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--implementation=cp",
-        f"--python-version={debian.PYTHON_VERSION}", f"--constraint={CONSTRAINTS}",
+        f"--python-version={debian.PYTHON_VERSION}",
         *(f"--platform={platform}" for platform in [*platforms, f"manylinux2014_{machine}"]),
     ]  # fmt: skip
 
     def fetch(folder: Path) -> None:
         with progress.step(f"collecting wheels for Python {debian.PYTHON_VERSION} on {architecture}"):
             together = sorted({line for lines in wanted.values() for line in lines})
-            commands.download([*pip, "download", *options, f"--dest={folder}", *together])
+            commands.download([*pip, "download", pinned, *options, f"--dest={folder}", *together])
             for component, lines in wanted.items():
                 report = folder / "report"
                 words = ["--dry-run", "--ignore-installed", "--no-index", f"--find-links={folder}", "--target=unused"]
-                commands.run([*pip, "install", *words, *options, f"--report={report}", *lines])
+                commands.run([*pip, "install", pinned, *words, *options, f"--report={report}", *lines])
                 installed = json.loads(report.read_text())["install"]
                 urls = sorted(str(part["download_info"]["url"]) for part in installed)
                 (folder / f"{component}.json").write_text(json.dumps([url.rpartition("/")[2] for url in urls]))
