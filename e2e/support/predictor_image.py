@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tools.images import file_trees, loading, recipes
 from tools.images.file_trees import File, Tree
-from tools.localcluster import content_cache, image_archives, running
+from tools.localcluster import content_cache, running
 from tools.localcluster.host import commands
 
 EXAMPLE = content_cache.REPOSITORY / "examples" / "predictor"
@@ -19,8 +19,7 @@ RECIPE = dataclasses.replace(recipes.KOORDLET, name="koordlet-with-predictors")
 
 def load() -> str:
     """Return the reference of the image, loaded into the cluster that is up."""
-    here = image_archives.architecture()
-    koordlet = recipes.KOORDLET.layers(here, recipes.compiled([recipes.KOORDLET], [here]))
+    (koordlet,) = loading.layers_of([recipes.KOORDLET])
     archive = loading.archive(RECIPE, [*koordlet, file_trees.layer(RECIPE.name, _copied())])
     running.provider().load([archive])
     return archive.reference
@@ -34,5 +33,6 @@ def _copied() -> Tree:
         site = Path(scratch) / source
         words = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile", "--target", site]
         commands.download([sys.executable, "-m", "pip", "install", *words, EXAMPLE, FAULTY])
+        # These two name this machine's folder, by which equal packages would give another image.
         files = (file for file in site.rglob("*") if file.is_file() and file.name not in ("RECORD", "direct_url.json"))
         return {f"{target.lstrip('/')}/{file.relative_to(site)}": File(file.read_bytes()) for file in files}

@@ -100,10 +100,14 @@ class EvictionMetrics:
         `counts` has one for each trigger, and `closed`; `mid_only` has one for each of MID_ONLY_STATES.
         """
         for trigger in self._triggers:
-            self._short.labels(trigger).set_function(functools.partial(lambda name: counts()[name], trigger))
-        self._closed.set_function(lambda: counts()["closed"])
+            self._short.labels(trigger).set_function(functools.partial(_count, counts, trigger))
+        self._closed.set_function(functools.partial(_count, counts, "closed"))
         for state in MID_ONLY_STATES:
-            self._mid_only.labels(state).set_function(functools.partial(lambda name: mid_only()[name], state))
+            self._mid_only.labels(state).set_function(functools.partial(_count, mid_only, state))
+
+
+def _count(counts: Callable[[], Mapping[str, int]], name: str) -> float:
+    return counts()[name]
 
 
 class FleetEvaluationCollector(Collector):

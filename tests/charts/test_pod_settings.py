@@ -158,6 +158,9 @@ def test_an_image_of_the_release_has_its_digest_and_an_image_of_others_none():
         build = re.search(r"-1\.\d+$", tag)
         assert image.endswith(f"@{digests[name + build[0] if build else name]}")
     assert images("koordlet.image.repository=own", "koordlet.image.tag=mine")["koordlet/koordlet"] == "own:mine"
+    assert "@" not in images("koordlet.image.repository=own")["koordlet/koordlet"]
+    mirrored = images("koordlet.image.repository=mirror.example/koordlet")["koordlet/koordlet"]
+    assert mirrored.endswith(f"@{digests['koordlet']}")
     assert not any("@" in image for image in images("global.imageDigests=null").values())
 
 

@@ -209,7 +209,7 @@ def _service_client(inputs: Any) -> Any:
 
 
 async def _fetched(address: str) -> Fetched:
-    provider = LoadWatcherProvider(Reach(address, lambda: remote_watcher.HEADERS, remote_watcher.TIMEOUT_SECONDS))
+    provider = LoadWatcherProvider(Reach(address, remote_watcher.headers, remote_watcher.TIMEOUT_SECONDS))
     try:
         return await provider.fetch(records.window_ending_at("15m", NOW))
     finally:

@@ -44,7 +44,7 @@ def contents_of(arguments: argparse.Namespace) -> int:
 
 def check_layouts(arguments: argparse.Namespace) -> int:
     """Check the images of a release, and print each problem."""
-    problems = check.of_release(arguments.folder / "images")
+    problems = check.problems_of_release(arguments.folder / "images")
     print("\n".join(problems) or "every image is as it has to be")
     return 1 if problems else 0
 

@@ -30,8 +30,6 @@ _MADE_HERE = re.compile(
 )
 _STATUS = "var/lib/dpkg/status.d/"
 _SHELLS = ("usr/bin/sh", "usr/bin/dash", "usr/bin/bash", "usr/bin/busybox")
-MOST_UNPACKED_BYTES = {"koordlet": 130_000_000}
-"""An agent is on every node."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,10 @@ class Image:
         """The user of its processes."""
         return str(self.configuration.get("config", {}).get("User", ""))
 
+    def size(self) -> int:
+        """Return the bytes of its files."""
+        return sum(len(file.content) for file in self.tree.values())
+
     def has_shell(self) -> bool:
         """Return whether a shell is in it."""
         return any(path in self.tree for path in _SHELLS)
@@ -63,28 +65,28 @@ class Image:
         return [path.rpartition("/")[0] for path in self.tree if pattern.fullmatch(path)]
 
 
-def of_release(folder: Path) -> list[str]:
+def problems_of_release(folder: Path) -> list[str]:
     """Return what is wrong in a folder with the layouts of all images of a release."""
-    seen = sorted(layout.name for layout in folder.iterdir()) if folder.is_dir() else []
-    if seen != (wanted := sorted(recipes.released())):
-        return [f"{folder}: seen {', '.join(seen) or 'no image'}, want {', '.join(wanted)}; build the release again"]
-    return [problem for name in seen for problem in problems(folder / name)]
+    names, released = sorted(path.name for path in folder.glob("*")), sorted(recipes.released())
+    if names != released:
+        return [f"{folder}: seen {', '.join(names) or 'no image'}, want {', '.join(released)}; build the release again"]
+    return [problem for name in names for problem in problems(folder / name)]
 
 
 def problems(layout: Path, architectures: Sequence[str] = recipes.ARCHITECTURES) -> list[str]:
     """Return what is wrong in the layout of an image: `image: file: seen, want`. Nothing where all is well."""
     wrong: list[str] = []
     try:
-        seen: dict[str, list[str]] = {}
+        by_tag: dict[str, list[str]] = {}
         for image in images(layout, wrong):
-            seen.setdefault(image.tag, []).append(image.architecture)
+            by_tag.setdefault(image.tag, []).append(image.architecture)
             name = f"{layout.name}:{image.tag} {image.architecture}"
             wrong += [f"{name}: {problem}" for problem in _problems(_recipe(layout.name, image.tag), image)]
-        wrong += [
-            f"{layout.name}:{tag}: seen {', '.join(of_tag)}, want {', '.join(architectures)}"
-            for tag, of_tag in (seen or {"": ["no image"]}).items()
-            if sorted(of_tag) != sorted(architectures)
-        ]
+        if not by_tag:
+            wrong.append(f"{layout.name}: seen no image, want {', '.join(architectures)}")
+        for tag, present in by_tag.items():
+            if sorted(present) != sorted(architectures):
+                wrong.append(f"{layout.name}:{tag}: seen {', '.join(present)}, want {', '.join(architectures)}")
     except (OSError, KeyError, ValueError, EOFError, tarfile.TarError) as problem:
         wrong.append(f"{layout.name}: not an OCI layout of an image ({problem!r})")
     return wrong
@@ -153,9 +155,8 @@ def _problems(recipe: Recipe, image: Image) -> Iterator[str]:
         yield f"user: seen {image.user or 'none'}, want one that is not root"
     if image.has_shell():
         yield "a shell: want none"
-    size, most = sum(len(file.content) for file in image.tree.values()), MOST_UNPACKED_BYTES.get(recipe.name)
-    if most and size > most:
-        yield f"seen {size / 1e6:.1f} MB unpacked, want at most {most / 1e6:.0f}"
+    if recipe.most_bytes and image.size() > recipe.most_bytes:
+        yield f"seen {image.size() / 1e6:.1f} MB unpacked, want at most {recipe.most_bytes / 1e6:.0f}"
     yield from _foreign(image)
     yield from _unlisted(recipe, image)
     for distribution in image.distributions():

@@ -17,9 +17,8 @@ def table(folder: Path) -> Iterator[str]:
     yield f"|{'---|' * len(HEAD)}"
     for layout in sorted((folder / "images").iterdir()):
         for image in check.images(layout, []):
-            size = sum(len(file.content) for file in image.tree.values()) / _MEGABYTE
             counts = (len(image.debian_packages()), len(image.distributions()))
-            sizes = (f"{size:.1f}", f"{image.compressed / _MEGABYTE:.1f}")
+            sizes = (f"{image.size() / _MEGABYTE:.1f}", f"{image.compressed / _MEGABYTE:.1f}")
             shell = "yes" if image.has_shell() else "no"
             row = (f"{layout.name}:{image.tag}", image.architecture, *counts, *sizes, image.user, shell)
             yield f"| {' | '.join(map(str, row))} |"

@@ -94,7 +94,7 @@ def _read(file: Path) -> Distribution:
 
 
 def _folder(architecture: str) -> Path:
-    wanted = requirements(tomllib.loads((content_cache.REPOSITORY / "pyproject.toml").read_text()))
+    by_component = requirements(tomllib.loads((content_cache.REPOSITORY / "pyproject.toml").read_text()))
     pip, pinned = [sys.executable, "-m", "pip"], f"--constraint={CONSTRAINTS}"
     machine = MACHINES[architecture]
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(GLIBC_MINOR, 4, -1)]
@@ -106,9 +106,9 @@ def _folder(architecture: str) -> Path:
 
     def fetch(folder: Path) -> None:
         with progress.step(f"collecting wheels for Python {debian.PYTHON_VERSION} on {architecture}"):
-            together = sorted({line for lines in wanted.values() for line in lines})
+            together = sorted({line for lines in by_component.values() for line in lines})
             commands.download([*pip, "download", pinned, *options, f"--dest={folder}", *together])
-            for component, lines in wanted.items():
+            for component, lines in by_component.items():
                 report = folder / "report"
                 words = ["--dry-run", "--ignore-installed", "--no-index", f"--find-links={folder}", "--target=unused"]
                 commands.run([*pip, "install", pinned, *words, *options, f"--report={report}", *lines])
@@ -117,5 +117,5 @@ def _folder(architecture: str) -> Path:
                 (folder / f"{component}.json").write_text(json.dumps([url.rpartition("/")[2] for url in urls]))
             report.unlink()
 
-    key = content_cache.digest(repr(wanted), repr(options), CONSTRAINTS)
+    key = content_cache.digest(repr(by_component), repr(options), CONSTRAINTS)
     return content_cache.folder(f"wheels-{architecture}", key, fetch)

@@ -31,6 +31,7 @@ class Recipe:
     component: whose distributions of `distributions.EXTRAS_OF_COMPONENT` it has. packages: beside the common ones.
     files: of this folder, by their path in the image. runs: modules that the chart starts beside the entry point.
     optimize: the level at which Python compiles, 2 for no docstrings. minor: of Kubernetes, for kube-scheduler.
+    most_bytes: bound of what is in it, unpacked; 0 for none.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Recipe:
     debian_packages: tuple[str, ...] = (*debian.PYTHON, *debian.DATABASE)
     needs_front_end: bool = False
     minor: int = 0
+    most_bytes: int = 0
 
     def debian(self, architecture: str) -> Sequence[Package]:
         """Return the image's Debian packages."""
@@ -119,6 +121,7 @@ KOORDLET = Recipe(
     # each start, which costs 5 MiB for the life of the process (docs/benchmarks/agent-cost.md).
     optimize=2,
     debian_packages=debian.PYTHON,
+    most_bytes=130_000_000,  # an agent is on every node
 )
 MANAGER = Recipe(
     "manager",

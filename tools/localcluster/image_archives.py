@@ -7,7 +7,7 @@ import io
 import json
 import platform
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -61,11 +61,14 @@ def read(file: Path) -> Archive:
 
 
 class Packed(NamedTuple):
-    """An image in an archive: its whole name, its configuration, its layers from the lowest, compressed or not."""
+    """An image in an archive: its whole name, its configuration, and its layers.
+
+    layers: from the lowest, compressed or not, by their SHA-256.
+    """
 
     reference: str
     configuration: bytes
-    layers: Sequence[Path | bytes]
+    layers: Mapping[str, Path | bytes]
 
 
 def write(file: Path, images: Sequence[ProgramImage]) -> None:
@@ -81,7 +84,7 @@ def write(file: Path, images: Sequence[ProgramImage]) -> None:
             "config": {"Entrypoint": list(image.entrypoint), "User": image.user, "Env": [f"PATH={_PATH}"]},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in content]},
         }
-        packed.append(Packed(image.reference, json.dumps(configuration).encode(), list(content.values())))
+        packed.append(Packed(image.reference, json.dumps(configuration).encode(), content))
     pack(file, packed)
 
 
@@ -94,11 +97,10 @@ def pack(file: Path, images: Sequence[Packed]) -> None:
     layers: dict[str, Path | bytes] = {}
     manifest = []
     for image in images:
-        content = {sha256(layer): layer for layer in image.layers}
         name = f"{hashlib.sha256(image.configuration).hexdigest()}.json"
         texts[name] = image.configuration
-        layers |= content
-        listed = [f"{digest}/layer.tar" for digest in content]
+        layers |= image.layers
+        listed = [f"{digest}/layer.tar" for digest in image.layers]
         manifest.append({"Config": name, "RepoTags": [image.reference], "Layers": listed})
     repositories: dict[str, dict[str, str]] = {}
     for image, entry in zip(images, manifest, strict=True):

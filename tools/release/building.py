@@ -57,8 +57,8 @@ def build(folder: Path, version: str, registry: str = "", home: str = "", builde
         with progress.step("offline bundle"):
             bundle.write(folder, version, images, archive, source, epoch)
         _write_contacts(source / contacts.FILE.name, folder)
-    given = {name: text for name, text in (("registry", registry), ("home", home)) if text}
-    provenance.write(folder, version, builder, given)
+    chart_parameters = {name: text for name, text in (("registry", registry), ("home", home)) if text}
+    provenance.write(folder, version, builder, chart_parameters)
     _write_sums(folder)
     print(table(folder, version), end="")
 

@@ -45,7 +45,7 @@ def write(folder: Path, version: str, builder: str = "", chart_parameters: Mappi
         file = of_image(folder / "provenance-inputs", image)
         subject = {"name": image.name, "digest": _as_set(image.digest)}
         bills = [bill for _, bill in bills_of(folder, image)]
-        parameters = _parameters(f"{image.name}:{image.tag}", version)
+        parameters = bound_to(f"{image.name}:{image.tag}", version)
         by_file[file.name] = (subject, parameters, json.loads(file.read_text(encoding="utf-8")), bills)
     archive = folder / f"{CHART}-{version}.tgz"
     inputs = [
@@ -53,7 +53,7 @@ def write(folder: Path, version: str, builder: str = "", chart_parameters: Mappi
         *({"name": f"{image.name}:{image.tag}", "digest": _as_set(image.digest)} for image in images),
     ]
     subject = {"name": archive.name, "digest": {"sha256": sha256(archive)}}
-    parameters = {**_parameters(f"{CHARTS}/{CHART}:{version}", version), **(chart_parameters or {})}
+    parameters = {**bound_to(f"{CHARTS}/{CHART}:{version}", version), **(chart_parameters or {})}
     by_file[f"{CHART}.json"] = (subject, parameters, inputs, [])
     (folder / "provenance").mkdir(exist_ok=True)
     for name, (subject, parameters, inputs, bills) in by_file.items():
@@ -91,7 +91,7 @@ def _as_set(digest: str) -> dict[str, str]:
     return {algorithm: hexadecimal}
 
 
-def _parameters(artifact: str, version: str) -> dict[str, str]:
+def bound_to(artifact: str, version: str) -> dict[str, str]:
     """Return what the signature of a provenance binds a digest to: name and tag in the registry, and the version."""
     return {"artifact": artifact, "version": version}
 

@@ -60,7 +60,8 @@ def push(folder: Path, registry: str, version: str, key: Path | None = None) -> 
         archive = folder / f"{provenance.CHART}-{version}.tgz"
         helm = [go_binaries.client("helm"), "push", archive, f"oci://{registry}/{provenance.CHARTS}"]
         # helm states the time of the file, in the zone of the machine, in what it pushes.
-        os.utime(archive, (assembled.epoch(), assembled.epoch()))
+        epoch = assembled.epoch()
+        os.utime(archive, (epoch, epoch))
         environment = {**os.environ, "TZ": "UTC"}
         ended = subprocess.run(
             [str(word) for word in helm], capture_output=True, text=True, check=False, env=environment

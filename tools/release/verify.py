@@ -83,8 +83,8 @@ def _verify(registry: str, name: str, version: str, trust: Trust, *, is_image: b
             f"{name}: seen no signature of {digest} by {trust.signer}, want one; push it again with that key"
         )
     statements = _statements(reference, trust)
-    wanted = {"artifact": name, "version": version}
-    problems += (f"{name}: {problem}" for problem in _untrusted(statements, digest, wanted, trust))
+    binding = provenance.bound_to(name, version)
+    problems += (f"{name}: {problem}" for problem in _untrusted(statements, digest, binding, trust))
     builders = {_builder(statement) for statement in statements}
     with tempfile.TemporaryDirectory() as temporary:
         layout = Path(temporary) / repository
@@ -123,7 +123,7 @@ def _statements(reference: str, trust: Trust) -> list[dict[str, Any]]:
 
 
 def _untrusted(
-    statements: Sequence[Mapping[str, Any]], digest: str, wanted: Mapping[str, str], trust: Trust
+    statements: Sequence[Mapping[str, Any]], digest: str, binding: Mapping[str, str], trust: Trust
 ) -> Iterator[str]:
     """Return what is wrong in the provenance of a digest: who built it, and which name and version it was built for."""
     if not statements:
@@ -134,9 +134,9 @@ def _untrusted(
             yield f"provenance: seen subject {', '.join(subjects)}, want {digest}; push it again"
         if (builder := _builder(statement)) != trust.builder:
             yield f"provenance: seen builder {builder}, want {trust.builder}; build and push it there"
-        parameters = statement["predicate"]["buildDefinition"]["externalParameters"]
-        for key, value in wanted.items():
-            if (seen := parameters.get(key)) != value:
+        stated = statement["predicate"]["buildDefinition"]["externalParameters"]
+        for key, value in binding.items():
+            if (seen := stated.get(key)) != value:
                 yield f"provenance: seen {key} {seen}, want {value}: the tag names another release; push it again"
 
 

@@ -213,8 +213,8 @@ def test_a_tag_that_names_another_signed_image_is_refused(release: Release) -> N
     release.push()
     other = f"{VERSION}-1.34"
     publish.oras("tag", f"{release.registry}/{NAME}:{TAG}", other)
-    wanted = f"provenance: seen artifact {IMAGE}, want {NAME}:{other}: the tag names another release; push it again"
-    assert release.problems(other) == [f"{NAME}:{other}: {wanted}"]
+    refusal = f"provenance: seen artifact {IMAGE}, want {NAME}:{other}: the tag names another release; push it again"
+    assert release.problems(other) == [f"{NAME}:{other}: {refusal}"]
 
 
 def test_nothing_is_pushed_over_a_version_or_of_what_was_not_built_to_its_end(release: Release) -> None:

@@ -146,8 +146,8 @@ class HistoryStore:
             except errors.NotFound:
                 metadata: dict[str, Any] = {"name": name, "namespace": self.own, "labels": LABELS}
                 if owner is not None:
-                    found = await objects.get(self.api, resources.NAMESPACES, owner, decode=AnyObject)
-                    reference = {"apiVersion": "v1", "kind": "Namespace", "name": owner, "uid": found.metadata.uid}
+                    namespace = await objects.get(self.api, resources.NAMESPACES, owner, decode=AnyObject)
+                    reference = {"apiVersion": "v1", "kind": "Namespace", "name": owner, "uid": namespace.metadata.uid}
                     metadata["ownerReferences"] = [reference]
                 body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **data}
                 await objects.create(self.api, resources.CONFIG_MAPS, body, namespace=self.own, decode=AnyObject)

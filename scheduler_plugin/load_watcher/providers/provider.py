@@ -144,15 +144,18 @@ class HttpProvider:
 
     async def check(self) -> Sequence[str]:
         """Return a problem if the server is not healthy."""
+        return await self._health_problems()
+
+    async def is_healthy(self) -> bool:
+        """Return whether the server is healthy now."""
+        return not await self._health_problems()
+
+    async def _health_problems(self) -> Sequence[str]:
         try:
             await self._client.send("GET", self.health_path)
         except ProviderFailed as error:
             return (str(error),)
         return ()
-
-    async def is_healthy(self) -> bool:
-        """Return whether the server is healthy now."""
-        return not await HttpProvider.check(self)  # that of a provider may ask for more
 
     async def close(self) -> None:
         """Close the connections."""

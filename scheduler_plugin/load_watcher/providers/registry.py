@@ -72,7 +72,7 @@ def _influxdb(spec: ProviderSpec, context: ProviderContext) -> Provider:
 
 
 def _load_watcher(spec: ProviderSpec, context: ProviderContext) -> Provider:
-    reach = _reach(spec, "", lambda: remote_watcher.HEADERS, remote_watcher.TIMEOUT_SECONDS)
+    reach = _reach(spec, "", remote_watcher.headers, remote_watcher.TIMEOUT_SECONDS)
     return remote_watcher.LoadWatcherProvider(reach, context.oldest_seconds)
 
 

@@ -14,8 +14,11 @@ from scheduler_plugin.load_watcher.providers.provider import Fetched, HttpProvid
 from scheduler_plugin.load_watcher.records import OLDEST_SECONDS, Window
 
 TIMEOUT_SECONDS: Final = 55.0
-HEADERS: Final = {"Content-Type": "application/json"}
-"""Headers of every request, those of upstream's client."""
+
+
+def headers() -> dict[str, str]:
+    """Return the headers of every request, those of upstream's client."""
+    return {"Content-Type": "application/json"}
 
 
 class LoadWatcherProvider(HttpProvider):

@@ -78,7 +78,7 @@ def test_what_is_no_image_of_a_release_and_a_release_without_some_image_are_name
     layout = write({PLACE: File(program(183))}, "other")
     (problem,) = check.problems(layout)
     assert "other:1.0-1.36 is no image of a release" in problem
-    (problem,) = check.of_release(layout.parent)
+    (problem,) = check.problems_of_release(layout.parent)
     assert f"{layout.parent}: seen cache, other, want console, koord-scheduler, " in problem
 
 
@@ -114,8 +114,10 @@ def test_the_name_in_a_cluster_follows_from_what_is_in_the_image(tmp_path, monke
 def test_each_component_gets_its_own_libraries_and_the_agent_those_of_its_exporter():
     extras = {"koordlet": ["numpy"], "influxdb": ["influxdb-client"], "manager": ["kopf"], "scheduler": ["numpy"]}
     extras |= {"cli": ["rich"], "console": ["starlette"]}
-    wanted = distributions.requirements({"project": {"dependencies": ["lightkube"], "optional-dependencies": extras}})
-    assert wanted == {
+    by_component = distributions.requirements(
+        {"project": {"dependencies": ["lightkube"], "optional-dependencies": extras}}
+    )
+    assert by_component == {
         "console": ["lightkube", "starlette"],
         "koordlet": ["lightkube", "numpy", "influxdb-client"],
         "koordctl": ["lightkube", "numpy", "rich"],
