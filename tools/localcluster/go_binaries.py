@@ -1,8 +1,9 @@
 """Build Kubernetes, etcd and helm from the Go module `go/`, with the module proxy that the environment names.
 
 The first build takes four to six minutes on two cores; afterwards the binaries are in the content cache, under the hash
-of the module files. A module `go/<version>/` pins another Kubernetes version: the API server of it can be built alone,
-and with KUBERNETES_VERSION in the environment it replaces all programs of Kubernetes.
+of the module files. A module `go/<version>/` pins the programs with another Kubernetes version: the API server of it
+can be built alone, and with KUBERNETES_VERSION in the environment it replaces all. Each pins etcd and helm too, so that
+they share what is compiled with Kubernetes and with the plugin of kube-scheduler.
 """
 
 from __future__ import annotations
@@ -42,22 +43,10 @@ PLUGIN_MODULE = content_cache.REPOSITORY / "scheduler_plugin" / "kube_scheduler"
 def everything(version: str = "") -> Path:
     """Return the folder with all programs of a cluster: of a version, else that of the environment, or that is up.
 
-    etcd and helm do not depend on that version. Raises ClusterProblem for a version without a module.
+    Raises ClusterProblem for a version without a module.
     """
     module = _module(version)
-    if module == MODULE:
-        return _folder(tuple(PACKAGES))
-    flags = linker_flags((module / "go.mod").read_text())
-    names = [name for name, package in PACKAGES.items() if package.startswith("k8s.io/kubernetes/")]
-    others = _folder(tuple(name for name in PACKAGES if name not in names))
-
-    def build(folder: Path) -> None:
-        build_into([PACKAGES[name] for name in names], flags, module, folder)
-        for program in others.iterdir():
-            shutil.copy(program, folder)
-
-    key = content_cache.digest(module / "go.mod", module / "go.sum", flags, others.name)
-    return content_cache.folder(f"go-{module.name}-all", key, build)
+    return _folder(tuple(PACKAGES), module, "go" if module == MODULE else f"go-{module.name}-all")
 
 
 def version() -> str:
