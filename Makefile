@@ -30,7 +30,7 @@ demo: $(STAMP) ## Show the first ten minutes on a real cluster, with koordctl (1
 
 .PHONY: test
 test: helm ## Run all tests but the cluster ones, on all cores
-	@$(PYTEST) tests --numprocesses auto --dist worksteal --durations=25
+	@$(PYTEST) tests -m "not long" --numprocesses auto --dist worksteal --durations=25
 
 .PHONY: unit
 unit: $(STAMP) ## Run the tests that start no process and render no chart, in two and a half minutes
@@ -42,7 +42,7 @@ helm: $(STAMP) ## Build helm for the tests of the chart, unless one is built or 
 
 .PHONY: slow
 slow: helm ## Run the tests that `make unit` leaves out: those that start processes, render charts or take long
-	@$(PYTEST) tests -m slow --durations=25
+	@$(PYTEST) tests -m "slow and not long" --numprocesses auto --dist worksteal --durations=25
 
 .PHONY: e2e-alone
 e2e-alone: $(STAMP) ## Run the end-to-end cases that need no cluster
@@ -63,6 +63,7 @@ e2e-kind: $(STAMP) ## Run the end-to-end cases on kind, with an engine and a nod
 .PHONY: e2e-long
 e2e-long: $(STAMP) ## Run the cases that wait for minutes: outages, degrade times, idle clusters, the demo
 	@$(BIN)/pytest e2e --long --durations=25
+	@$(BIN)/pytest tests -m long --numprocesses auto --durations=25
 
 .PHONY: bench
 bench: $(STAMP) ## Measure, and print tables
@@ -119,8 +120,8 @@ style: $(STAMP) ## Refuse the words of the ban list (docs/contributing/style.md)
 	@$(BIN)/python -m tools.style.paths
 
 .PHONY: changes
-changes: $(STAMP) ## Try the changes of docs/contributing/architecture.md on copies: complete, and without each file
-	@$(BIN)/python -m tests.changes
+changes: $(STAMP) ## Try the changes of docs/contributing/architecture.md on copies: complete, and without each file (WHOLE=1: complete ones alone)
+	@$(BIN)/python -m tests.changes $(if $(WHOLE),--whole)
 
 .PHONY: verify
 verify: $(STAMP) ## Fail when a generated file is stale (fix: make update)

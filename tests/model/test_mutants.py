@@ -15,7 +15,7 @@ from manager.mid_resource.target import NodePods
 from manager.slo_config import evaluation
 from tests.model import actions, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 MOST_SEEDS = 12
 STEPS = 500

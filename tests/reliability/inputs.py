@@ -203,7 +203,7 @@ FAULTS: Final = (
             ),
             EXTENDER: proof(
                 "documented configurations load unchanged; reports of Koordinator's agent are guarded",
-                "tests/scheduler_plugin/config/test_loader.py::test_a_documented_upstream_configuration_loads_unchanged_and_filters_and_scores",
+                "tests/scheduler_plugin/config/test_loader.py::test_a_documented_upstream_configuration_filters_and_scores_and_the_extender_is_advised",
                 "tests/scheduler_plugin/plugins/test_mid_guard.py::test_upstreams_agent_is_guarded_where_its_report_suffices",
                 within=UNINTERRUPTED,
             ),

@@ -97,6 +97,7 @@ def _refused_to_the_hook(cluster: Cluster) -> list[str]:
 
 
 @pytest.mark.usefixtures("_installed_again")
+@pytest.mark.long
 def test_without_the_hook_traces_stay_until_the_command_removes_them(
     cluster: Cluster, suite: Suite, offering: list[str]
 ) -> None:

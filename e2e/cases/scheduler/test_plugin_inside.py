@@ -72,7 +72,9 @@ def test_a_refused_pod_is_bound_soon_after_its_node_cooled(lone: LoneScheduler) 
     assert max(waited) <= WITHIN_SECONDS
 
 
-@pytest.mark.parametrize(("refused", "used_percent"), [(60, COOL_PERCENT), (1000, 54)])
+@pytest.mark.parametrize(
+    ("refused", "used_percent"), [(60, COOL_PERCENT), pytest.param(1000, 54, marks=pytest.mark.long)]
+)
 def test_refused_pods_are_tried_as_often_as_there_is_room(lone: LoneScheduler, refused: int, used_percent: int) -> None:
     room = ROOM[used_percent]
     for index in range(refused):

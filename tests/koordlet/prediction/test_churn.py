@@ -8,17 +8,8 @@ from tests.koordlet.prediction import churn
 
 LEAST = {"calibrated": 0.85, "n-sigma-v2": 0.75}
 """Share of the offer that is left, by predictor."""
-SCENARIOS = [
-    "week",
-    "day",
-    "day, each",
-    "8 h, each",
-    "4 h, one",
-    "4 h",
-    "moved every 6 h",
-    "jobs of 10 min",
-    "twice from 12 to 18 h",
-]
+SHORT = ["day", "4 h"]
+LONG = ["week", "day, each", "8 h, each", "4 h, one", "moved every 6 h", "jobs of 10 min", "twice from 12 to 18 h"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -30,7 +21,7 @@ def shares(outcome, name):
     return [left / whole for left, whole in zip(outcome.offer[name], simulate("nothing").offer[name], strict=True)]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", [*SHORT, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)])
 def test_most_of_the_offer_is_left_where_pods_are_replaced(scenario):
     outcome = simulate(scenario)
     for name, least in LEAST.items():
@@ -47,6 +38,7 @@ def test_most_of_the_offer_is_left_on_a_node_that_lives_for_six_hours():
         assert min(shares(outcome, name)) >= 0.7, (name, outcome)
 
 
+@pytest.mark.long
 def test_without_the_history_the_default_loses_what_cold_pods_request():
     with_it, without = (simulate("8 h, each"), simulate("8 h, each", history=False))
     assert without.offer["n-sigma-v2"][0] < 0.9 * with_it.offer["n-sigma-v2"][0]

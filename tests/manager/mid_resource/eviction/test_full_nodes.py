@@ -54,7 +54,7 @@ async def test_the_use_of_the_memory_that_was_offered_evicts_no_pod(short, keys,
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("preset", ["balanced", "aggressive"])
+@pytest.mark.parametrize("preset", ["aggressive", pytest.param("balanced", marks=pytest.mark.long)])
 async def test_a_week_in_which_nothing_grows_evicts_no_pod(short, preset):
     """Pods fill what is offered and use what they request; measurements and predictions differ by 2 % at most."""
     await short.start({"enable": True, "preset": preset})

@@ -61,7 +61,7 @@ async def lend(world, leader, node):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("idle_minutes", [20, 180])
+@pytest.mark.parametrize("idle_minutes", [180, pytest.param(20, marks=pytest.mark.long)])
 async def test_a_workload_that_idles_and_then_uses_its_requests_is_bounded_by_them_for_two_hours(world, idle_minutes):
     world.configure({"enable": True})
     owner = [{"kind": "Deployment", "name": "web", "uid": "deployment", "controller": True}]
