@@ -260,6 +260,7 @@ def test_an_update_cannot_lose_the_document_and_an_upgrade_puts_a_lost_one_back(
     run("kubectl", "get", "configmap", "renamed", *HERE, fails=True)
 
 
+@pytest.mark.long
 def test_the_stages_of_a_pilot_follow_each_other_and_are_undone(run: Command) -> None:
     install = ("helm", "upgrade", "--install", RELEASE, str(CHART), *HERE, VALUES[0], "--create-namespace")
     policies = ("kubectl", "get", "validatingadmissionpolicies", "--output=name")

@@ -80,6 +80,7 @@ def _wait_withdrawn(cluster_client: ClusterClient, names: list[str]) -> None:
         assert cluster_client.mid_status(name)["reason"] == "NodeMetricMissing"
 
 
+@pytest.mark.long
 def test_mid_is_withdrawn_when_the_last_sample_is_too_old(
     cluster_client: ClusterClient, fake_nodes: list[str], without_crd: dt.datetime
 ) -> None:

@@ -92,6 +92,7 @@ def test_node_metrics_that_cannot_be_written(
     assert cluster_client.node_metric(offering)["spec"] == before
 
 
+@pytest.mark.long
 def test_node_metrics_that_cannot_be_written_and_a_sample_that_grows_old(
     cluster: Cluster, cluster_client: ClusterClient, offering: str, refused: None
 ) -> None:

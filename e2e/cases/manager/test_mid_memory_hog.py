@@ -84,7 +84,9 @@ def _restarts(cluster_client: ClusterClient) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("way", ["process", "volume-in-memory", pytest.param("many-processes", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "way", ["process", *(pytest.param(way, marks=pytest.mark.long) for way in ("volume-in-memory", "many-processes"))]
+)
 def test_it_alone_is_killed(
     cluster_client: ClusterClient, namespace: str, prod: list[str], hog: Callable[..., str], way: str
 ) -> None:

@@ -57,6 +57,7 @@ def test_pods_with_a_choice_go_to_the_cool_node(
     assert chosen == [cool] * CHOOSERS
 
 
+@pytest.mark.long
 def test_a_pod_without_a_choice_waits_until_the_extender_is_disabled(
     cluster_client: ClusterClient, suite: Suite, namespace: str, reports: Callable[[], tuple[str, str]]
 ) -> None:

@@ -15,6 +15,7 @@ WITHIN_SECONDS = 5.0
 """All refused pods are bound so soon, also on a busy machine."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_in_a_busy_cluster_refused_pods_are_tried_once_and_bound_soon() -> None:
     with lone_scheduler.running() as lone:

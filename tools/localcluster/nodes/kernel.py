@@ -72,7 +72,8 @@ def _replace(source: Path, file: str, text: str, replacement: str) -> None:
 
 def _make(source: Path, objects: Path, *words: str) -> None:
     objects.mkdir(exist_ok=True)
-    argv = ["make", "--silent", f"--directory={source}", f"O={objects}", *words]
+    # Everything waits for the programs in Go, which are built beside it.
+    argv = ["nice", "make", "--silent", f"--directory={source}", f"O={objects}", *words]
     ended = subprocess.run(argv, env={**os.environ, **_ARCHITECTURE}, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         raise ClusterProblem(f"`{' '.join(argv)}` exit {ended.returncode}: {commands.last_errors(ended.stderr)}")
