@@ -9,6 +9,7 @@ page is not true.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -24,7 +25,6 @@ from tests.changes.changes import CHANGES, GENERATED, Change
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "contributing" / "architecture.md"
-WHOLE = "--whole"
 AT_ONCE = int(os.environ.get("AT_ONCE", "2"))
 
 
@@ -88,9 +88,13 @@ def passes(trial: Trial) -> tuple[bool, str]:
     return True, ""
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Try all changes and print the table."""
-    is_whole, rows = WHOLE in arguments, [argument for argument in arguments if argument != WHOLE]
+    parser = argparse.ArgumentParser(description="Apply each change to copies of the repository.")
+    parser.add_argument("--whole", action="store_true", help="leave out the incomplete changes")
+    parser.add_argument("rows", nargs="*", help="first words of the rows to try (default: all)")
+    arguments = parser.parse_args(argv)
+    rows = arguments.rows
     chosen = [change for change in CHANGES if not rows or change.row.startswith(tuple(rows))]
     is_true = True
     for change in chosen:
@@ -102,7 +106,8 @@ def main(arguments: Sequence[str]) -> int:
     trials = [
         Trial(change, left_out)
         for change in chosen
-        for left_out in ("", *(() if is_whole else [*change.edits, *([GENERATED] if change.is_generating else [])]))
+        for left_out in ("", *change.edits, *([GENERATED] if change.is_generating else []))
+        if not (arguments.whole and left_out)
         if len(change.edits) > 1 or left_out not in change.edits  # without its only file nothing changes
     ]
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -85,7 +85,7 @@ def _restarts(cluster_client: ClusterClient) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "way", ["process", *(pytest.param(way, marks=pytest.mark.long) for way in ("volume-in-memory", "many-processes"))]
+    "way", [way if way == "process" else pytest.param(way, marks=pytest.mark.long) for way in HOGS]
 )
 def test_it_alone_is_killed(
     cluster_client: ClusterClient, namespace: str, prod: list[str], hog: Callable[..., str], way: str

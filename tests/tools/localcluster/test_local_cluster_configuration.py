@@ -27,9 +27,8 @@ def test_kubernetes_is_the_version_that_go_mod_requires():
 def test_a_folder_of_another_version_pins_the_programs_of_that_version(folder):
     go_mod = (folder / "go.mod").read_text()
     assert go_binaries.kubernetes_version(go_mod).startswith(f"v{folder.name}.")
-    assert f"-X k8s.io/component-base/version.gitMinor={folder.name.partition('.')[2]}" in go_binaries.linker_flags(
-        go_mod
-    )
+    flags = go_binaries.linker_flags(go_mod)
+    assert f"-X k8s.io/component-base/version.gitMinor={folder.name.partition('.')[2]}" in flags
     staged = set(re.findall(r"k8s.io/\S+ => k8s.io/\S+ (v\S+)", go_mod))
     assert staged == {go_binaries.kubernetes_version(go_mod).replace("v1.", "v0.")}
 
