@@ -8,7 +8,6 @@ import functools
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 import yaml
 
 from component_base import settings
+from tools.localcluster import go_binaries
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "charts" / "koord-suite"
@@ -57,9 +57,9 @@ class Rendered:
 
 @functools.cache
 def helm() -> str | None:
-    """Return the path of $HELM, the newest helm of the local cluster, or the one on PATH."""
-    built = sorted((ROOT / ".cache" / "go").glob("[!.]*/helm"), key=lambda path: path.parent.stat().st_mtime)
-    return os.environ.get("HELM") or (str(built[-1]) if built else shutil.which("helm"))
+    """Return the path of $HELM, else that of the helm that `make helm` finds."""
+    found = os.environ.get("HELM") or go_binaries.existing_client("helm")
+    return str(found) if found else None
 
 
 def run_helm(*words: str) -> subprocess.CompletedProcess[str]:

@@ -74,12 +74,15 @@ def _module(version: str = "") -> Path:
 
 
 def client(name: str) -> Path:
-    """Return the path of kubectl or helm: the newest cached build, else the one on PATH, else built now."""
+    """Return the path of kubectl or helm: the one that is there, else it is built now."""
+    return existing_client(name) or _folder(CLIENTS, kind="go-clients") / name
+
+
+def existing_client(name: str) -> Path | None:
+    """Return the path of kubectl or helm: the newest cached build, else the one on PATH."""
     builds = sorted(content_cache.ROOT.glob(f"go*/[!.]*/{name}"), key=lambda path: path.parent.stat().st_mtime)
-    if builds:
-        return builds[-1]
-    found = shutil.which(name)
-    return Path(found) if found else _folder(CLIENTS, kind="go-clients") / name
+    on_path = shutil.which(name)
+    return builds[-1] if builds else Path(on_path) if on_path else None
 
 
 def runs(release: str) -> bool:
