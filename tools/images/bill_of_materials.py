@@ -46,7 +46,7 @@ def parts(recipe: Recipe, architecture: str) -> list[Part]:
     if recipe.needs_front_end:
         listed += _front_end()
     if program := recipe.program(architecture):
-        listed += _go_modules(program)
+        listed += go_modules(program)
     return sorted(listed)
 
 
@@ -63,6 +63,12 @@ def document(name: str, tag: str, created: str, digest: str, of_parts: Sequence[
         "components": [part.as_component() for part in of_parts],
         "dependencies": [{"ref": reference, "dependsOn": [part.purl for part in of_parts]}],
     }
+
+
+def subject(of_image: Mapping[str, Any]) -> str:
+    """Return the digest of the image that a document is about."""
+    purl = str(of_image["metadata"]["component"]["purl"])
+    return purl.partition("@")[2].partition("?")[0].replace("%3A", ":")
 
 
 def repository(commit: str) -> dict[str, Any]:
@@ -84,7 +90,7 @@ def _front_end() -> list[Part]:
     ]
 
 
-def _go_modules(program: Path) -> list[Part]:
+def go_modules(program: Path) -> list[Part]:
     """Return Go's own library and the modules that a Go program states, these with the sums of go.sum."""
     first, *lines = commands.run(["go", "version", "-m", program]).splitlines()
     modules = [["stdlib", first.rpartition(": go")[2]]]

@@ -14,20 +14,21 @@ import json
 import posixpath
 import re
 import tarfile
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
-from tools.images import distributions, elf, imports, layouts, recipes
+from tools.images import bill_of_materials, debian, distributions, elf, imports, layouts, recipes
 from tools.images.file_trees import File, read_tar
 from tools.images.recipes import Recipe
 
 _MADE_HERE = re.compile(
-    r"etc/(passwd|group|nsswitch\.conf|ssl/certs/ca-certificates\.crt)|usr/local/bin/(koordctl|kube-scheduler)"
-    r"|var/lib/dpkg/status\.d/[^/]+|venv/pyvenv\.cfg"
+    r"etc/(passwd|group|nsswitch\.conf|ssl/certs/ca-certificates\.crt)|var/lib/dpkg/status\.d/[^/]+|venv/pyvenv\.cfg"
 )
+_BUILT_BY_GO = b"\xff Go buildinf:"
 _STATUS = "var/lib/dpkg/status.d/"
 _SHELLS = ("usr/bin/sh", "usr/bin/dash", "usr/bin/bash", "usr/bin/busybox")
 
@@ -64,6 +65,21 @@ class Image:
         pattern = re.compile(rf"{distributions.FOLDER}/[^/]+\.dist-info/METADATA")
         return [path.rpartition("/")[0] for path in self.tree if pattern.fullmatch(path)]
 
+    def parts(self) -> set[str]:
+        """Return the package URLs of its Debian packages, Python distributions and Go modules, as its files state."""
+        controls = (self.tree[f"{_STATUS}{package}"].content.decode() for package in self.debian_packages())
+        stated = {debian.Package(Path(), control).purl() for control in controls}
+        for distribution in self.distributions():
+            fields = HeaderParser().parsestr(self.tree[f"{distribution}/METADATA"].content.decode())
+            stated.add(distributions.Distribution(Path(), str(fields["Name"]), str(fields["Version"])).purl())
+        for file in self.tree.values():
+            if _BUILT_BY_GO in file.content:
+                with tempfile.NamedTemporaryFile() as program:
+                    program.write(file.content)
+                    program.flush()
+                    stated |= {module.purl for module in bill_of_materials.go_modules(Path(program.name))}
+        return stated
+
 
 def problems_of_release(folder: Path) -> list[str]:
     """Return what is wrong in a folder with the layouts of all images of a release."""
@@ -73,15 +89,27 @@ def problems_of_release(folder: Path) -> list[str]:
     return [problem for name in names for problem in problems(folder / name)]
 
 
-def problems(layout: Path, architectures: Sequence[str] = recipes.ARCHITECTURES) -> list[str]:
-    """Return what is wrong in the layout of an image: `image: file: seen, want`. Nothing where all is well."""
+def problems(
+    layout: Path,
+    architectures: Sequence[str] = recipes.ARCHITECTURES,
+    bills: Mapping[str, Mapping[str, Any]] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return what is wrong in the layout of an image: `image: file: seen, want`. Nothing where all is well.
+
+    bills: the bill of materials for an architecture. labels: version and revision. Each is compared where it is given.
+    """
     wrong: list[str] = []
     try:
         by_tag: dict[str, list[str]] = {}
         for image in images(layout, wrong):
             by_tag.setdefault(image.tag, []).append(image.architecture)
             name = f"{layout.name}:{image.tag} {image.architecture}"
-            wrong += [f"{name}: {problem}" for problem in _problems(_recipe(layout.name, image.tag), image)]
+            recipe = _recipe(layout.name, image.tag)
+            of_image = [*_problems(recipe, image), *_misconfigured(recipe, image, labels)]
+            if bill := (bills or {}).get(image.architecture):
+                of_image += _misstated(image.parts(), bill)
+            wrong += [f"{name}: {problem}" for problem in of_image]
         if not by_tag:
             wrong.append(f"{layout.name}: seen no image, want {', '.join(architectures)}")
         for tag, present in by_tag.items():
@@ -97,6 +125,9 @@ def images(layout: Path, wrong: list[str]) -> Iterator[Image]:
     for tagged in json.loads((layout / "index.json").read_text())["manifests"]:
         index = _document(layout, tagged, wrong)
         for described in index.get("manifests", []):
+            tag = str(tagged.get("annotations", {}).get(layouts.TAG, ""))
+            platform = {"architecture": str(described["platform"]["architecture"]), "os": "linux"}
+            name = f"{layout.name}:{tag} {platform['architecture']}"
             manifest = _document(layout, described, wrong)
             configuration = _document(layout, manifest["config"], wrong) if manifest else {}
             tree: dict[str, File] = {}
@@ -110,14 +141,13 @@ def images(layout: Path, wrong: list[str]) -> Iterator[Image]:
                     wrong.append(f"{layout.name}: layer {layer['digest']}: seen {seen} unpacked, want {digest}")
                 with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
                     tree |= dict(read_tar(archive))
-            tag = str(tagged.get("annotations", {}).get(layouts.TAG, ""))
-            wanted = str(described["platform"]["architecture"])
-            if configuration and (seen := configuration["architecture"]) != wanted:
+            stated = {key: configuration.get(key) for key in platform}
+            if configuration and not stated == described["platform"] == platform:
                 wrong.append(
-                    f"{layout.name}:{tag}: configuration: seen architecture {seen}, want {wanted} of the index"
+                    f"{name}: configuration: seen {stated}, in the index {described['platform']}, want {platform}"
                 )
             size = sum(layer["size"] for layer in manifest.get("layers", []))
-            yield Image(tag, wanted, configuration, size, tree)
+            yield Image(tag, platform["architecture"], configuration, size, tree)
 
 
 def _sha256(content: bytes) -> str:
@@ -151,8 +181,6 @@ def _recipe(name: str, tag: str) -> Recipe:
 
 
 def _problems(recipe: Recipe, image: Image) -> Iterator[str]:
-    if image.user.partition(":")[0] in ("", "0", "root"):
-        yield f"user: seen {image.user or 'none'}, want one that is not root"
     if image.has_shell():
         yield "a shell: want none"
     if recipe.most_bytes and image.size() > recipe.most_bytes:
@@ -161,7 +189,7 @@ def _problems(recipe: Recipe, image: Image) -> Iterator[str]:
     yield from _unlisted(recipe, image)
     for distribution in image.distributions():
         yield from _unfit(image, distribution)
-    words = image.configuration.get("config", {}).get("Entrypoint", [])
+    words = [*recipe.entrypoint]
     starts = [f"{word}.__main__" for word in words[2:3] if words[1:2] == ["-m"]]
     if starts:
         starts += recipe.runs
@@ -169,6 +197,25 @@ def _problems(recipe: Recipe, image: Image) -> Iterator[str]:
     yield from (
         f"{path}: imports {module}: want it in the image" for path, module in imports.missing(image.tree, starts)
     )
+
+
+def _misconfigured(recipe: Recipe, image: Image, labels: Mapping[str, str] | None) -> Iterator[str]:
+    """Return where the configuration is not that of the recipe: layers, user, entry point, and labels if given."""
+    layers = image.configuration.get("rootfs", {}).get("diff_ids", [])
+    if len(layers) != len(recipe.kinds()):
+        yield f"seen {len(layers)} layers, want {len(recipe.kinds())}: {', '.join(recipe.kinds())}"
+    wanted = json.loads(layouts.configuration(recipe, image.architecture, [], labels))["config"]
+    seen = image.configuration.get("config", {})
+    for key in sorted({*wanted, *seen} - (set() if labels else {"Labels"})):
+        if seen.get(key) != wanted.get(key):
+            yield f"configuration: seen {key} {seen.get(key, 'none')}, want {wanted.get(key, 'none')}"
+
+
+def _misstated(parts: set[str], bill: Mapping[str, Any]) -> Iterator[str]:
+    """Return what only one of image and bill of materials has; files of npm packages state nothing in an image."""
+    listed = {part["purl"] for part in bill["components"] if not part["purl"].startswith("pkg:npm/")}
+    yield from (f"{part}: seen in the image, want it in the bill of materials" for part in sorted(parts - listed))
+    yield from (f"{part}: seen in the bill of materials, want it in the image" for part in sorted(listed - parts))
 
 
 def _foreign(image: Image) -> Iterator[str]:
@@ -198,6 +245,7 @@ def _unfit(image: Image, distribution: str) -> Iterator[str]:
 def _unlisted(recipe: Recipe, image: Image) -> Iterator[str]:
     """Return files that are of no package, no distribution and not of this project, or that are not as these state."""
     packages, owned = image.debian_packages(), dict[str, str]()
+    programs = {*recipe.files, recipe.entrypoint[0].removeprefix("/")}
     for package in packages:
         if package not in recipe.debian_packages:
             yield f"Debian package {package}: want only those of the image in tools/images/recipes.py"
@@ -207,7 +255,9 @@ def _unlisted(recipe: Recipe, image: Image) -> Iterator[str]:
         record = image.tree[f"{distribution}/RECORD"].content.decode().splitlines()
         owned |= {f"{distributions.FOLDER}/{path}": digest for path, digest, _ in csv.reader(record)}
     for path, file in sorted(image.tree.items()):
-        if file.is_folder or file.link or _MADE_HERE.fullmatch(path):
+        if file.link and path in owned:
+            yield f"{path}: seen a link to {file.link}, want {owned[path]} of its package"
+        if file.is_folder or file.link or path in programs or _MADE_HERE.fullmatch(path):
             continue
         source = re.sub(r"__pycache__/(.+)\.cpython-311(\.opt-2)?\.pyc$", r"\1.py", path)
         if source.startswith("app/"):

@@ -85,7 +85,7 @@ def _write_tar(tree: Tree, target: io.BytesIO) -> None:
 
 
 def read_tar(archive: tarfile.TarFile) -> Iterator[tuple[str, File]]:
-    """Return the files, links and folders of a tar file in its order; a hard link is a copy."""
+    """Return the files, links and folders of a tar file in its order; a hard link is a copy. Raises ValueError."""
     contents: dict[str, File] = {}
     for entry in archive:
         path = str(Path(entry.name))
@@ -97,7 +97,8 @@ def read_tar(archive: tarfile.TarFile) -> Iterator[tuple[str, File]]:
             file = contents[str(Path(entry.linkname))]
         else:
             content = archive.extractfile(entry)
-            assert content is not None
+            if content is None:
+                raise ValueError(f"{path} is no file, folder or link")
             file = File(content.read(), stat.S_IMODE(entry.mode))
         contents[path] = file
         yield path, file

@@ -71,10 +71,10 @@ class Recipe:
         return [f"PATH=/venv/bin:{PATH}", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1", *optimize]
 
     def _root(self, architecture: str) -> Tree:
-        return debian.root(self.debian(architecture), architecture) if self.debian_packages else {}
+        return debian.root(self.debian(architecture), architecture)
 
     def _libraries(self, architecture: str) -> Tree:
-        return distributions.environment(self.component, architecture) if self.component else {}
+        return distributions.environment(self.component, architecture)
 
     def _own(self, architecture: str) -> Tree:
         if program := self.program(architecture):
@@ -87,14 +87,14 @@ class Recipe:
             tree |= {f"app/console/front-end/{file.name}": File(file.read_bytes()) for file in files.iterdir()}
         return tree
 
+    def kinds(self) -> list[str]:
+        """Return the kinds of its layers: what changes least is the lowest."""
+        return [*(["base"] if self.debian_packages else []), *(["libraries"] if self.component else []), "own"]
+
     def trees(self, architecture: str) -> dict[str, Tree]:
-        """Return the trees of its layers by kind, without byte code: what changes least is the lowest."""
-        by_kind = {
-            "base": self._root(architecture),
-            "libraries": self._libraries(architecture),
-            "own": self._own(architecture),
-        }
-        return {kind: tree for kind, tree in by_kind.items() if tree}
+        """Return the trees of its layers by kind, without byte code."""
+        makers = {"base": self._root, "libraries": self._libraries, "own": self._own}
+        return {kind: makers[kind](architecture) for kind in self.kinds()}
 
     def layers(self, architecture: str, of_modules: Mapping[Module, File]) -> list[Layer]:
         """Return its layers, from the lowest."""

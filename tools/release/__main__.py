@@ -3,7 +3,7 @@
     python -m tools.release build [--version X] [--folder dist] [--builder URI]
     python -m tools.release keys FOLDER
     python -m tools.release push --registry HOST/PATH (--key FILE | --keyless)
-    python -m tools.release verify --registry HOST/PATH --builder URI (--key cosign.pub | --identity URI)
+    python -m tools.release verify --registry HOST/PATH --builder URI (--key cosign.pub | --identity URI) [--commit X]
     python -m tools.release check-tag v1.2.3
     python -m tools.release notes
 
@@ -36,7 +36,8 @@ def _push(arguments: argparse.Namespace) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     version = arguments.version or current()
-    trust = verify.Trust(arguments.builder, arguments.key, arguments.identity, arguments.issuer)
+    who = (arguments.builder, arguments.key, arguments.identity, arguments.issuer)
+    trust = verify.Trust(*who, arguments.commit)
     problems = verify.verify(arguments.registry, version, trust, verify.released(version))
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
@@ -78,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     verifying.add_argument("--issuer", metavar="URL", default=GITHUB, help="who vouches for it (default: %(default)s)")
     builders = f"who must have built it; {provenance.LOCAL_BUILDER} where you did"
     verifying.add_argument("--builder", metavar="URI", required=True, help=builders)
+    verifying.add_argument("--commit", default="", help="of which it must be (default: any one commit)")
     verifying.set_defaults(act=_verify)
     for verb in (push, verifying):
         verb.add_argument("--registry", metavar="HOST/PATH", required=True, help="log in to it with docker or oras")

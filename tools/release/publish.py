@@ -43,9 +43,11 @@ def push(folder: Path, registry: str, version: str, key: Path | None = None) -> 
     A key is read by the password in COSIGN_PASSWORD, else of the terminal. Nothing is pushed of a folder that is not a
     whole release, or over a tag with another digest. Raises ClusterProblem.
     """
-    images = _finished(folder)
+    images = _finished(folder, version)
     for image in images:
         _require_free(f"{registry}/{image.name}:{image.tag}", image.digest)
+    archive = folder / f"{provenance.CHART}-{version}.tgz"
+    _require_free(f"{registry}/{provenance.CHARTS}/{provenance.CHART}:{version}", f"sha256:{sha256(archive)}")
     if key and "COSIGN_PASSWORD" not in os.environ:
         os.environ["COSIGN_PASSWORD"] = getpass.getpass(f"password of {key}: ")
     signing = ("--yes", "--key", str(key), *WITHOUT_LOG) if key else ("--yes",)
@@ -57,7 +59,6 @@ def push(folder: Path, registry: str, version: str, key: Path | None = None) -> 
                 _attach(f"{name}@{digest}", bill)
             _sign(f"{name}@{image.digest}", provenance.of_image(folder / "provenance", image), signing)
     with progress.step("pushing the chart"):
-        archive = folder / f"{provenance.CHART}-{version}.tgz"
         helm = [go_binaries.client("helm"), "push", archive, f"oci://{registry}/{provenance.CHARTS}"]
         # helm states the time of the file, in the zone of the machine, in what it pushes.
         epoch = assembled.epoch()
@@ -74,7 +75,7 @@ def push(folder: Path, registry: str, version: str, key: Path | None = None) -> 
     cosign("sign-blob", *signing, "--bundle", folder / SUMS_SIGNATURE, folder / SUMS)
 
 
-def _finished(folder: Path) -> list[Listed]:
+def _finished(folder: Path, version: str) -> list[Listed]:
     """Return the images of a release that was built to its end and is unchanged. Raises ClusterProblem."""
     sums = folder / SUMS
     lines = sums.read_text(encoding="utf-8").splitlines() if sums.is_file() else []
@@ -84,25 +85,22 @@ def _finished(folder: Path) -> list[Listed]:
         digest, _, name = line.partition("  ")
         if (seen := sha256(folder / name)) != digest:
             raise ClusterProblem(f"{folder / name}: seen sha256 {seen}, want {digest} of {SUMS}; build it again")
-    images = layouts.listed(folder / "images")
-    for image in images:
-        statement = json.loads(provenance.of_image(folder / "provenance", image).read_text(encoding="utf-8"))
-        (subject,) = statement["subject"]
-        if (wanted := f"sha256:{subject['digest']['sha256']}") != image.digest:
-            raise ClusterProblem(f"{image.name}: seen {image.digest}, want {wanted} of its provenance; build it again")
-    return images
+    for problem in provenance.problems(folder, version):
+        raise ClusterProblem(problem)
+    return layouts.listed(folder / "images")
 
 
 def _require_free(name: str, digest: str) -> None:
-    """Refuse to change what a tag names, since a published version never changes. Raises ClusterProblem."""
+    """Refuse to change what a tag names: the digest of an image or of the archive in a chart. Raises ClusterProblem."""
     try:
-        seen = oras("resolve", name).strip()
+        seen = [oras("resolve", name).strip()]
+        seen += [layer["digest"] for layer in json.loads(oras("manifest", "fetch", name)).get("layers", ())]
     except ClusterProblem as problem:
         if "not found" in str(problem):
             return
         raise
-    if seen != digest:
-        raise ClusterProblem(f"{name}: seen {seen} in the registry, want {digest}; release another version")
+    if digest not in seen:
+        raise ClusterProblem(f"{name}: seen {', '.join(seen)} in the registry, want {digest}; release another version")
 
 
 def oras(*words: object, folder: Path | None = None) -> str:

@@ -1,18 +1,22 @@
 """Verify what a registry has of a release: signatures, provenance, bills of materials, and the content of each image.
 
-A tag is trusted for no more than a digest; all else is of that digest.
+A tag is trusted for no more than a digest; all else is of that digest. All images are those that the chart names, built
+from one commit.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tools.images import check, recipes
+import yaml
+
+from tools.images import bill_of_materials, check, recipes
 from tools.localcluster import progress
 from tools.localcluster.errors import ClusterProblem
 from tools.release import layouts, provenance
@@ -22,12 +26,16 @@ SIGNATURE: Final = "https://sigstore.dev/cosign/sign/v1"
 
 
 class Trust(NamedTuple):
-    """Whom the one who verifies trusts: who holds a key, or the identity of a certificate of an issuer."""
+    """Whom the one who verifies trusts: who holds a key, or the identity of a certificate of an issuer.
+
+    commit: of which the release has to be; any one commit where it is empty.
+    """
 
     builder: str
     key: Path | None = None
     identity: str = ""
     issuer: str = ""
+    commit: str = ""
 
     @property
     def signer(self) -> str:
@@ -50,6 +58,9 @@ class Verified(NamedTuple):
     builder: str = "-"
     bills: int = 0
     megabytes: float = 0
+    commit: str = ""
+    charted: Mapping[str, str] | None = None
+    """Of the chart: the digests by which it names the images."""
 
 
 def released(version: str) -> dict[str, list[str]]:
@@ -67,7 +78,26 @@ def verify(registry: str, version: str, trust: Trust, images: Mapping[str, Seque
         rows.append(row)
         problems += wrong
     print(_table(rows), end="")
-    return problems
+    *of_images, chart = rows
+    return [*problems, *_apart(of_images, chart, version), *_of_other_commits(rows, trust.commit or chart.commit)]
+
+
+def _apart(images: Sequence[Verified], chart: Verified, version: str) -> Iterator[str]:
+    """Return the images that the chart names by another digest than their tag."""
+    tagged = {image.name.replace(f":{version}", ""): image.digest for image in images}
+    if chart.charted is not None:
+        for title in sorted({*tagged, *chart.charted}):
+            if (seen := chart.charted.get(title)) != (wanted := tagged.get(title)):
+                yield (
+                    f"{chart.name}: values.yaml: imageDigests: {title}: seen {seen or 'none'}, want {wanted or 'none'}"
+                    " of the tag; build chart and images together, and push them"
+                )
+
+
+def _of_other_commits(rows: Sequence[Verified], wanted: str) -> Iterator[str]:
+    for row in rows:
+        if row.commit != wanted and row.commit and wanted:
+            yield f"{row.name}: provenance: seen commit {row.commit}, want {wanted}; build all of it, and push it"
 
 
 def _verify(registry: str, name: str, version: str, trust: Trust, *, is_image: bool) -> tuple[Verified, list[str]]:
@@ -85,21 +115,47 @@ def _verify(registry: str, name: str, version: str, trust: Trust, *, is_image: b
     statements = _statements(reference, trust)
     binding = provenance.bound_to(name, version)
     problems += (f"{name}: {problem}" for problem in _untrusted(statements, digest, binding, trust))
-    builders = {_builder(statement) for statement in statements}
+    commit = ", ".join(sorted({commit for statement in statements for commit in provenance.commits(statement)}))
+    row = Verified(name, digest, signed, ", ".join({_builder(statement) for statement in statements}), commit=commit)
     with tempfile.TemporaryDirectory() as temporary:
         layout = Path(temporary) / repository
         try:
             oras("cp", "--to-oci-layout", reference, f"{layout}:{tag}")
         except ClusterProblem as problem:
-            problems.append(f"{name}: seen content that is missing or not of its digest ({problem}); push it again")
-            return Verified(name, digest, signed, ", ".join(builders)), problems
+            damaged = ", ".join(_damaged(f"{registry}/{repository}", digest)) or problem
+            problems.append(f"{name}: seen content that is missing or not of its digest, want {damaged}; push it again")
+            return row, problems
         (image,) = layouts.listed(layout.parent)
-        bills = list(_bills(registry, image)) if is_image else []
+        row = row._replace(megabytes=image.size() / 1e6)
         if is_image:
-            problems += (f"{problem}; build and push it again" for problem in check.problems(layout))
-            problems += (f"{name}: {problem}" for problem in (_unlisted(bills, statements) if statements else ()))
-        attached = sum(bool(digests) for _, digests in bills)
-        return Verified(name, digest, signed, ", ".join(builders), attached, image.size() / 1e6), problems
+            bills, wrong = _bills(registry, image, statements) if statements else ({}, [])
+            problems += (f"{name}: {problem}" for problem in wrong)
+            labels = {"version": version, "revision": commit} if commit else None
+            wrong = check.problems(layout, bills=bills, labels=labels)
+            problems += (f"{problem}; build and push it again" for problem in wrong)
+            return row._replace(bills=len(bills)), problems
+        try:
+            return row._replace(charted=_charted(image)), problems
+        except (KeyError, TypeError, ValueError, tarfile.TarError) as problem:
+            problems.append(f"{name}: seen no chart with digests of images ({problem!r}), want one; push it again")
+            return row, problems
+
+
+def _damaged(name: str, digest: str) -> Iterator[str]:
+    """Return the digests of what a manifest reaches that the registry does not have as such."""
+    try:
+        manifest = json.loads(oras("manifest", "fetch", f"{name}@{digest}"))
+    except ClusterProblem:
+        yield digest
+        return
+    for entry in manifest.get("manifests", ()):
+        yield from _damaged(name, entry["digest"])
+    with tempfile.NamedTemporaryFile() as file:
+        for part in (*manifest.get("layers", ()), *([manifest["config"]] if "config" in manifest else ())):
+            try:
+                oras("blob", "fetch", "--output", file.name, f"{name}@{part['digest']}")
+            except ClusterProblem:
+                yield part["digest"]
 
 
 def _is_signed(reference: str, trust: Trust) -> bool:
@@ -144,30 +200,60 @@ def _builder(statement: Mapping[str, Any]) -> str:
     return str(statement["predicate"]["runDetails"]["builder"]["id"])
 
 
-def _bills(registry: str, image: layouts.Listed) -> Iterator[tuple[str, set[str]]]:
-    """Return the architecture of each manifest, with the digests of the bills of materials that are attached to it."""
-    for entry in json.loads(layouts.blob(image.layout, image.digest).read_text(encoding="utf-8"))["manifests"]:
-        repository = f"{registry}/{image.name}"
-        words = ("--artifact-type", BILL, "--format", "json", f"{repository}@{entry['digest']}")
-        digests = set()
-        for referrer in json.loads(oras("discover", *words))["referrers"]:
-            manifest = json.loads(oras("manifest", "fetch", f"{repository}@{referrer['digest']}"))
-            digests |= {layer["digest"] for layer in manifest["layers"]}
-        yield entry["platform"]["architecture"], digests
+def _bills(
+    registry: str, image: layouts.Listed, statements: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the bill of materials for each architecture that its manifest and the provenance agree on, and the others.
+
+    The others are a line each: what is attached has to be the one that the provenance names, and be of the manifest.
+    """
+    bills, problems = dict[str, dict[str, Any]](), list[str]()
+    name = f"{registry}/{image.name}"
+    for entry in json.loads(layouts.blob(image.layout, image.digest).read_text(encoding="utf-8")).get("manifests", ()):
+        architecture = entry.get("platform", {}).get("architecture", "none")
+        what = f"bill of materials of {architecture}"
+        wanted = {digest for statement in statements for digest in provenance.bills_for(statement, architecture)}
+        try:
+            seen = set(_attached(name, entry["digest"]))
+            texts = [oras("blob", "fetch", "--output", "-", f"{name}@{digest}") for digest in seen & wanted]
+        except ClusterProblem as problem:
+            problems.append(f"{what}: seen {problem}, want that of the provenance; push it again")
+            continue
+        if seen != wanted or len(texts) != 1:
+            stated = [", ".join(sorted(digests)) or "none" for digests in (seen, wanted)]
+            problems.append(
+                f"{what}: seen {stated[0]}, want {stated[1]} of the provenance; detach the others, or push it again"
+            )
+            continue
+        bill = json.loads(*texts)
+        if (about := bill_of_materials.subject(bill)) != entry["digest"]:
+            problems.append(f"{what}: seen one of {about}, want one of {entry['digest']}; build and push it again")
+            continue
+        bills[architecture] = bill
+    listed = {part["purl"] for bill in bills.values() for part in bill["components"]}
+    stated = {uri for statement in statements for uri in provenance.parts(statement)}
+    if not problems and (differing := sorted(listed ^ stated)):
+        problems.append(
+            f"provenance: seen inputs that are not those of the bills of materials, {', '.join(differing)},"
+            " want the same; build and push it again"
+        )
+    return bills, problems
 
 
-def _unlisted(bills: Sequence[tuple[str, set[str]]], statements: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Return the architectures without a bill of materials, or with another one than the provenance names."""
-    byproducts = [
-        byproduct
-        for statement in statements
-        for byproduct in statement["predicate"]["runDetails"].get("byproducts", ())
-    ]
-    wanted = {f"sha256:{byproduct['digest']['sha256']}" for byproduct in byproducts}
-    for architecture, digests in bills:
-        if not digests & wanted:
-            seen = ", ".join(sorted(digests)) or "none"
-            yield f"bill of materials of {architecture}: seen {seen}, want that of the provenance; push it again"
+def _attached(name: str, digest: str) -> Iterator[str]:
+    """Return the digests of the bills of materials that are attached to a manifest."""
+    words = ("--artifact-type", BILL, "--format", "json", f"{name}@{digest}")
+    for referrer in json.loads(oras("discover", *words))["referrers"]:
+        manifest = json.loads(oras("manifest", "fetch", f"{name}@{referrer['digest']}"))
+        yield from [layer["digest"] for layer in manifest.get("layers", ())] or [referrer["digest"]]
+
+
+def _charted(chart: layouts.Listed) -> dict[str, str]:
+    """Return the digests by which a chart names images."""
+    (layer,) = json.loads(layouts.blob(chart.layout, chart.digest).read_text(encoding="utf-8"))["layers"]
+    with tarfile.open(layouts.blob(chart.layout, layer["digest"])) as archive:
+        values = archive.extractfile(f"{provenance.CHART}/values.yaml")
+        return dict(yaml.safe_load(values.read())["global"]["imageDigests"]) if values else {}
 
 
 def _table(rows: Sequence[Verified]) -> str:

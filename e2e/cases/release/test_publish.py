@@ -6,6 +6,7 @@ the form of those that are released.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import struct
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tools.images import bill_of_materials, file_trees, layouts, recipes
+from tools.images import bill_of_materials, distributions, file_trees, layouts, recipes
 from tools.images.file_trees import PROGRAM, File
 from tools.localcluster import content_cache, go_binaries, image_archives
 from tools.localcluster.errors import ClusterProblem
@@ -29,6 +30,9 @@ NAME, TAG = "koord-scheduler", f"{VERSION}-1.36"
 BUILDER = "https://builder.example/release.yml@v1"
 MACHINES = {"amd64": 62, "arm64": 183}
 PLACE = "usr/local/bin/kube-scheduler"
+PART = bill_of_materials.Part("a", "1", "pkg:npm/a@1", {})
+"""Without a digest, and nothing of it states in the image that it is there."""
+OTHER_COMMIT, OTHER_DIGEST = "0" * 40, f"sha256:{0:064}"
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -51,25 +55,41 @@ class Release(NamedTuple):
         (image,) = written.listed(self.folder / "images")
         return image
 
-    def write(self, *, builder: str = BUILDER, machines: Mapping[str, int] = MACHINES) -> None:
-        """Write an image of one program for each architecture, and a chart."""
+    def write(
+        self,
+        *,
+        builder: str = BUILDER,
+        machines: Mapping[str, int] = MACHINES,
+        user: str = recipes.USER,
+        beside: Mapping[str, File] | None = None,
+        on_top: Mapping[str, File] | None = None,
+        charted: str = "",
+    ) -> None:
+        """Write an image for each architecture, and a chart.
+
+        It has one program, `beside` it other files, and `on_top` those of another layer.
+        """
         by_architecture = {}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(content_cache, "ROOT", self.folder.parent / "cache")
             for architecture, machine in machines.items():
                 # Of this case alone: a registry has equal layers once.
                 content = program(machine) + f"{self.name} {architecture}".encode()
-                layer = file_trees.layer("test", {PLACE: File(content, PROGRAM)})
-                recipe = recipes.Recipe(NAME, ["kube-scheduler"], debian_packages=())
-                image = layouts.Assembled(layouts.configuration(recipe, architecture, [layer]), [layer])
-                by_architecture[architecture] = image
+                trees = [{PLACE: File(content, PROGRAM), **(beside or {})}, *([on_top] if on_top else [])]
+                layers = [file_trees.layer(f"test-{number}", tree) for number, tree in enumerate(trees)]
+                recipe = dataclasses.replace(recipes.scheduler(36), user=user)
+                labels = {"version": VERSION, "revision": layouts.commit()}
+                configuration = layouts.configuration(recipe, architecture, layers, labels)
+                by_architecture[architecture] = layouts.Assembled(configuration, layers)
             digests = layouts.write_layout(self.folder / "images" / NAME, {TAG: by_architecture})
         for architecture, digest in digests[TAG].items():
-            bill = bill_of_materials.document(NAME, TAG, layouts.created(), digest, [])
+            bill = bill_of_materials.document(NAME, TAG, layouts.created(), digest, [PART])
             self._write(f"sbom/{NAME}-{TAG}-{architecture}.cdx.json", json.dumps(bill))
-        inputs = [bill_of_materials.repository(layouts.commit())]
+        inputs = [bill_of_materials.repository(layouts.commit()), PART.as_input()]
         self._write(f"provenance-inputs/{NAME}-{TAG}.json", json.dumps(inputs))
         self._write("chart/Chart.yaml", f"apiVersion: v2\nname: koord-suite\nversion: {VERSION}\n")
+        named = {f"{NAME}-1.36": charted or self.image.digest}
+        self._write("chart/values.yaml", json.dumps({"global": {"imageDigests": named}}))
         commands.run([go_binaries.client("helm"), "package", self.folder / "chart", "--destination", self.folder])
         chart = self.folder / f"koord-suite-{VERSION}.tgz"
         self._write(publish.SUMS, f"{image_archives.sha256(chart)}  {chart.name}\n")
@@ -83,16 +103,20 @@ class Release(NamedTuple):
         """Push it, signed with one of the two keys."""
         publish.push(self.folder, self.registry, VERSION, self.source.folder / key / "cosign.key")
 
-    def problems(self, tag: str = TAG) -> list[str]:
-        """Return why a user who has the public key refuses it."""
+    def problems(self, *tags: str) -> list[str]:
+        """Return why a user who has the public key refuses it, with these tags of the image beside its own."""
         trust = verify.Trust(BUILDER, self.source.folder / "own" / "cosign.pub")
-        return verify.verify(self.registry, VERSION, trust, {NAME: [tag]})
+        return verify.verify(self.registry, VERSION, trust, {NAME: [TAG, *tags]})
+
+    def manifest(self, architecture: str) -> str:
+        """Return the digest of the image for an architecture."""
+        index = json.loads(written.blob(self.image.layout, self.image.digest).read_text())
+        (manifest,) = (entry for entry in index["manifests"] if entry["platform"]["architecture"] == architecture)
+        return str(manifest["digest"])
 
     def stored_layer(self, architecture: str) -> Path:
         """Return the file of the layer for an architecture in the registry's storage."""
-        layout, index = self.image.layout, json.loads(written.blob(self.image.layout, self.image.digest).read_text())
-        (manifest,) = (entry for entry in index["manifests"] if entry["platform"]["architecture"] == architecture)
-        (layer,) = json.loads(written.blob(layout, manifest["digest"]).read_text())["layers"]
+        (layer,) = json.loads(written.blob(self.image.layout, self.manifest(architecture)).read_text())["layers"]
         digest = layer["digest"].removeprefix("sha256:")
         return self.source.folder / f"storage/docker/registry/v2/blobs/sha256/{digest[:2]}/{digest}/data"
 
@@ -156,15 +180,66 @@ def sign_by_another_key(release: Release) -> None:
     release.push("other")
 
 
-def replace_a_bill(release: Release) -> None:
+def attach_the_bill_of_another(release: Release) -> None:
     release.write()
-    bill = release.folder / "sbom" / f"{NAME}-{TAG}-arm64.cdx.json"
-    bill.write_text(bill.read_text() + " ")
+    release.push()
+    bill = f"{NAME}-{TAG}-amd64.cdx.json:{publish.BILL}"
+    reference = f"{release.registry}/{NAME}@{release.manifest('arm64')}"
+    publish.oras("attach", "--artifact-type", publish.BILL, reference, bill, folder=release.folder / "sbom")
+
+
+def add_a_package_to_the_image(release: Release) -> None:
+    folder = f"{distributions.FOLDER}/a-1.dist-info"
+    texts = {
+        "METADATA": "Name: a\nVersion: 1\n",
+        "WHEEL": "Tag: py3-none-any\n",
+        "RECORD": "".join(f"a-1.dist-info/{name},,\n" for name in ("METADATA", "WHEEL", "RECORD")),
+    }
+    release.write(beside={f"{folder}/{name}": File(text.encode()) for name, text in texts.items()})
+    release.push()
+
+
+def state_other_inputs(release: Release) -> None:
+    release.write()
+    inputs = release.folder / "provenance-inputs" / f"{NAME}-{TAG}.json"
+    inputs.write_text(json.dumps([bill_of_materials.repository(layouts.commit())]))
+    provenance.write(release.folder, VERSION, BUILDER)
+    release.push()
+
+
+def put_a_layer_on_top(release: Release) -> None:
+    release.write(on_top={PLACE: File(link="/tmp/program")})
+    release.push()
+
+
+def run_as_root(release: Release) -> None:
+    release.write(user="0:0")
+    release.push()
+
+
+def name_one_platform(release: Release) -> None:
+    release.write()
+    release.push()
+    publish.oras("tag", f"{release.registry}/{NAME}@{release.manifest('amd64')}", TAG)
+
+
+def name_another_image_in_the_chart(release: Release) -> None:
+    release.write(charted=OTHER_DIGEST)
+    release.push()
+
+
+def build_the_chart_of_another_commit(release: Release) -> None:
+    release.write()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layouts, "commit", lambda: OTHER_COMMIT)
+        provenance.write(release.folder, VERSION, BUILDER)
     release.push()
 
 
 CHART, IMAGE = f"charts/koord-suite:{VERSION}", f"{NAME}:{TAG}"
 NO_PROVENANCE, NO_SIGNATURE = r"{}: seen no provenance by .*cosign\.pub", r"{}: seen no signature of sha256:\w+ by "
+NOT_SIGNED = [text.format(IMAGE) for text in (NO_SIGNATURE, NO_PROVENANCE)]
+OF_THE_TAG = rf"{CHART}: values.yaml: imageDigests: {NAME}-1.36: seen sha256:\w+, want sha256:\w+ of the tag"
 NOT_THE_CONTENT = rf"{IMAGE}: seen content that is missing or not of its digest"
 
 
@@ -191,13 +266,33 @@ def test_what_was_pushed_is_accepted(release: Release, capsys: pytest.CaptureFix
         ),
         (
             replace_by_unsigned,
-            [NO_SIGNATURE.format(IMAGE), NO_PROVENANCE.format(IMAGE), f"{IMAGE}: seen amd64, want amd64, arm64"],
+            [
+                *NOT_SIGNED,
+                f"{IMAGE}: seen amd64, want amd64, arm64",
+                OF_THE_TAG,
+            ],
         ),
         (
             sign_by_another_key,
             [text.format(name) for name in (IMAGE, CHART) for text in (NO_SIGNATURE, NO_PROVENANCE)],
         ),
-        (replace_a_bill, [rf"{IMAGE}: bill of materials of arm64: seen sha256:\w+, want that of the provenance"]),
+        (name_one_platform, [*NOT_SIGNED, f"{NAME}: seen no image, want amd64, arm64", OF_THE_TAG]),
+        (
+            attach_the_bill_of_another,
+            [rf"{IMAGE}: bill of materials of arm64: seen sha256:\w+, sha256:\w+, want sha256:\w+ of the provenance"],
+        ),
+        (
+            add_a_package_to_the_image,
+            [f"{IMAGE} {name}: pkg:pypi/a@1: seen in the image, want" for name in MACHINES],
+        ),
+        (state_other_inputs, [f"{IMAGE}: provenance: seen inputs .* not those of the bills of materials, {PART.purl}"]),
+        (put_a_layer_on_top, [f"{IMAGE} {name}: seen 2 layers, want 1: own" for name in MACHINES]),
+        (run_as_root, [f"{IMAGE} {name}: configuration: seen User 0:0, want {recipes.USER}" for name in MACHINES]),
+        (name_another_image_in_the_chart, [OF_THE_TAG]),
+        (
+            build_the_chart_of_another_commit,
+            [rf"{IMAGE}: provenance: seen commit \w+, want {OTHER_COMMIT}"],
+        ),
     ],
 )
 def test_what_was_changed_is_refused(release: Release, change: Callable[[Release], None], problems: list[str]) -> None:
@@ -214,7 +309,7 @@ def test_a_tag_that_names_another_signed_image_is_refused(release: Release) -> N
     other = f"{VERSION}-1.34"
     publish.oras("tag", f"{release.registry}/{NAME}:{TAG}", other)
     refusal = f"provenance: seen artifact {IMAGE}, want {NAME}:{other}: the tag names another release; push it again"
-    assert release.problems(other) == [f"{NAME}:{other}: {refusal}"]
+    assert release.problems(other)[0] == f"{NAME}:{other}: {refusal}"
 
 
 def test_nothing_is_pushed_over_a_version_or_of_what_was_not_built_to_its_end(release: Release) -> None:
@@ -223,6 +318,13 @@ def test_nothing_is_pushed_over_a_version_or_of_what_was_not_built_to_its_end(re
     first = release.image.digest
     release.write(machines={"amd64": MACHINES["amd64"]})
     with pytest.raises(ClusterProblem, match=rf"{IMAGE}: seen {first} in the registry, want {release.image.digest}"):
+        release.push()
+    release.write(charted=OTHER_DIGEST)
+    with pytest.raises(ClusterProblem, match=rf"{CHART}: seen .* in the registry, want sha256:"):
+        release.push()
+    bill = release.folder / "sbom" / f"{NAME}-{TAG}-arm64.cdx.json"
+    bill.write_text(bill.read_text() + " ")
+    with pytest.raises(ClusterProblem, match=rf"{bill.name}: seen sha256:.*, want sha256:.* of {NAME}-{TAG}.json"):
         release.push()
     (release.folder / publish.SUMS).write_text("")
     with pytest.raises(ClusterProblem, match="no finished release"):

@@ -21,11 +21,12 @@ def program(machine):
 def write(tmp_path, monkeypatch):
     """Return a function that writes a layout of an image for arm64 with these files, in a cache of its own."""
 
-    def write(tree, name="koord-scheduler", folder="one", entrypoint=("/program",), tag="1.0-1.36"):
+    def write(tree, name="koord-scheduler", folder="one", tag="1.0-1.36"):
         monkeypatch.setattr(content_cache, "ROOT", tmp_path / folder / "cache")
         layer = file_trees.layer("test", tree)
-        recipe = recipes.Recipe(name, entrypoint, debian_packages=())
-        image = layouts.Assembled(layouts.configuration(recipe, "arm64", [layer]), [layer])
+        recipe = recipes.released().get(name, [recipes.scheduler(36)])[0]
+        layers = [*(file_trees.layer("empty", {}) for _ in recipe.kinds()[1:]), layer]
+        image = layouts.Assembled(layouts.configuration(recipe, "arm64", layers), layers)
         layouts.write_layout(tmp_path / folder / name, {tag: {"arm64": image}})
         return tmp_path / folder / name
 
@@ -92,7 +93,7 @@ def test_an_import_of_a_program_that_the_image_lacks_is_named(write):
     }
     tree = {f"app/console/{name}.py": File(source) for name, source in modules.items()}
     named = [("__main__", "json"), ("a", "sqlite3"), ("b", "lightkube.core")]
-    layout = write(tree, "console", entrypoint=("python", "-m", "console"), tag="1.0")
+    layout = write(tree, "console", tag="1.0")
     assert sorted(check.problems(layout, ["arm64"])) == [
         f"console:1.0 arm64: app/console/{file}.py: imports {module}: want it in the image" for file, module in named
     ]
