@@ -22,13 +22,14 @@ _BOOLEANS_TO_OTHERS: Final = frozenset({"y", "Y", "n", "N"})
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads `3e2` and `0o17` as numbers, as the parsers of Kubernetes do."""
+    """Reads `3e2` and `0o17` as numbers and `=` as text, as the parsers of Kubernetes do."""
 
 
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"), list("-+.0123456789")
 )
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?0o[0-7_]+$"), list("-+0"))
+_Loader.add_constructor("tag:yaml.org,2002:value", lambda _loader, node: str(node.value))
 
 
 class _Dumper(yaml.SafeDumper):

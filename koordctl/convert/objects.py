@@ -13,6 +13,8 @@ from api_types.mid_pods.resources import RulesRefused, mapping, sequence
 
 _JOB: Final = re.compile(r"Job\.spec|.+\.(jobTemplate\.spec|jobTargetRef|replicatedJobs\.template\.spec)")
 """Place of the spec of a Job: of its own kind, of a CronJob, of KEDA's ScaledJob, of a JobSet."""
+_ASKS: Final = r"""(?:r\.sh/priority-class|priority_?class(?:_?name)?)["'\s]*(?:[:=]|value:)["'\s]*({})(?![\w.-])"""
+"""A field that asks for one of some classes, also in YAML, JSON, TOML or a patch inside of a text."""
 _NATIVE: Final = (names.CPU, names.MEMORY)
 _DISRUPTION: Final = "DisruptionTarget"
 """Condition of a pod that is evicted."""
@@ -113,31 +115,29 @@ class _Walk:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._asks = re.compile(_ASKS.format("|".join(map(re.escape, options.mid_classes))), re.IGNORECASE)
         self.advice: list[str] = []
         self.has_mid = False
 
-    def converted(self, value: Any, path: str) -> Any:
+    def converted(self, value: Any, path: str, where: str = "outside of a pod template") -> Any:
         """Return a value with its Mid pods under the rules; `path` begins with the kind. Raises RulesRefused."""
         if isinstance(value, list):
-            return [self.converted(item, path) for item in value]
+            return [self.converted(item, path, where) for item in value]
+        # annotations are records, such as of the last apply
+        if isinstance(value, str) and ".annotations." not in path and (asks := self._asks.search(f"{path}: {value}")):
+            what = f"{asks[1]} is {where if value == asks[1] else 'in a text'} and stays as it is"
+            self.advice.append(f"{path.partition('.')[2]}: {what}: only admission limits its pods, at their creation")
         if not isinstance(value, dict):
             return value
         classes = self._options.mid_classes
         if _is_pod(value):
-            if not template.is_mid(value, classes):
-                return value
-            self.has_mid = True
-            after = template.limited(value, self._options.scheduler_name, classes)
-            self.advice += template.advice(after)
-            return after
-        for key, inner in value.items():
-            if _asks_for_mid(str(key), inner, classes):
-                place = f"{path}.{key}".partition(".")[2]
-                text = (
-                    "is outside of a pod template and stays as it is: only admission limits its pods, at their creation"
-                )
-                self.advice.append(f"{place}: {inner} {text}")
-        after = {key: self.converted(inner, f"{path}.{key}") for key, inner in value.items()}
+            if template.is_mid(value, classes):
+                self.has_mid = True
+                after = template.limited(value, self._options.scheduler_name, classes)
+                self.advice += template.advice(after)
+                return after
+            where = "beside another class or priority"
+        after = {key: self.converted(inner, f"{path}.{key}", where) for key, inner in value.items()}
         pod: Any = after.get("template")
         if _JOB.fullmatch(path) and _is_pod(pod) and template.is_mid(pod, classes) and not _survives_evictions(after):
             if (restart := pod["spec"].get("restartPolicy")) == "Never":
@@ -149,15 +149,9 @@ class _Walk:
         return after
 
 
-def _asks_for_mid(key: str, value: Any, classes: Sequence[str]) -> bool:
-    """Return whether a field asks for Mid pods, by a PriorityClass or by the label."""
-    if key == names.LABEL_PRIORITY_CLASS:
-        return value in template.MID_CLASSES
-    return key.lower().endswith("priorityclassname") and value in classes
-
-
 def _is_pod(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("spec"), dict) and "containers" in value["spec"]
+    is_pod = isinstance(value, dict) and value.get("kind", "Pod") == "Pod" and isinstance(value.get("spec"), dict)
+    return is_pod and "containers" in value["spec"]
 
 
 def _survives_evictions(job: Mapping[str, Any]) -> bool:

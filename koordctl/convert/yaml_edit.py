@@ -39,10 +39,10 @@ class _Edit(NamedTuple):
 def documents(text: str) -> list[YamlDocument]:
     """Parse a text. Raises RulesRefused where it is not YAML."""
     try:
-        nodes = list(yaml_text.nodes(text))  # before the values: it refuses too many aliases
-        values = [value for value in yaml.safe_load_all(text) if value is not None]
+        nodes = list(yaml_text.nodes(text))
+        values = [value for value in yaml_text.load_all(text) if value is not None]
         present = [node for node in nodes if node.tag != "tag:yaml.org,2002:null"]
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError) as error:
         first = " ".join(str(error).split())
         raise RulesRefused(f"cannot be read as YAML: {first}; want manifests, templates rendered first") from None
     return [YamlDocument(node, value) for node, value in zip(present, values, strict=True)]

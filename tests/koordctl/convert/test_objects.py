@@ -14,6 +14,8 @@ SPEC = {
     "containers": [{"name": "c", "resources": {"requests": PLAIN, "limits": PLAIN}}],
 }
 OPTIONS = objects.Options()
+LABEL = "koordinator.sh/priority-class"
+OUTSIDE, BESIDE = "outside of a pod template", "beside another class or priority"
 
 
 def workload(kind, spec=SPEC, **metadata):
@@ -84,6 +86,7 @@ def test_a_job_of_mid_pods_takes_no_eviction_for_a_failure(kind, rules, restart,
         workload("Job", {**SPEC, "priorityClassName": "koord-prod", "restartPolicy": "Never"}),
         workload("Deployment", {**SPEC, "priorityClassName": "koord-prod"}),
         {"kind": "ConfigMap", "data": {"spec": "x"}},
+        {"metadata": {"annotations": {"a": "priorityClass: koord-mid"}}, "b": "priorityClass == 'koord-mid'"},
         {"kind": "Service", "spec": {"template": 3}},
         {"kind": "Job", "spec": {"template": 5}},
         {"kind": ["Pod"]},
@@ -125,19 +128,24 @@ def test_every_pod_template_of_any_kind_is_converted(spec, is_of_a_job):
 
 
 @pytest.mark.parametrize(
-    ("spec", "place"),
+    ("spec", "place", "where"),
     [
-        ({"driver": {"priorityClassName": "koord-mid"}}, "spec.driver.priorityClassName"),
-        ({"podPriorityClassName": "koord-mid"}, "spec.podPriorityClassName"),
-        ({"labels": {"koordinator.sh/priority-class": "koord-mid"}}, "spec.labels.koordinator.sh/priority-class"),
+        ({"podPriorityClassName": "koord-mid"}, "podPriorityClassName", OUTSIDE),
+        ({"labels": {LABEL: "koord-mid"}}, f"labels.{LABEL}", OUTSIDE),
+        ({"conf": {f"executor.label.{LABEL}": "koord-mid"}}, f"conf.executor.label.{LABEL}", OUTSIDE),
+        (SPEC, "priorityClassName", OUTSIDE),  # of a kind that is no pod, such as Prometheus
+        ({"template": {"spec": {**SPEC, "priority": 0}}}, "template.spec.priorityClassName", BESIDE),
+        ({"podSpecPatch": '{"priorityClassName": "koord-mid"}'}, "podSpecPatch", "in a text"),
+        ({"patch": "- path: /spec/priorityClassName\n  value: koord-mid\n"}, "patch", "in a text"),
+        ({"config.toml": 'priority_class_name = "koord-mid"'}, "config.toml", "in a text"),
     ],
 )
-def test_a_request_for_mid_pods_outside_of_a_template_stays_and_is_named(spec, place):
+def test_a_request_for_mid_pods_that_stays_is_named_with_the_reason(spec, place, where):
     manifest = {"kind": "Other", "metadata": {"name": "w", "namespace": "n"}, "spec": spec}
     result = objects.convert(manifest, OPTIONS)
     assert result.objects == [manifest]
     (text,) = result.advice
-    assert text.startswith(f"Other n/w: {place}: koord-mid is outside of a pod template and stays as it is")
+    assert text.startswith(f"Other n/w: spec.{place}: koord-mid is {where} and stays as it is")
 
 
 @pytest.mark.parametrize(
