@@ -165,9 +165,9 @@ def missing_rights(reader: Reader) -> list[str]:
     return notes(part for part in reader.unread if part.is_right)
 
 
-def nothing_read(reader: Reader) -> NotRead:
+def nothing_read(reader: Reader, roles: str = VIEWERS) -> NotRead:
     """Return the error where nothing could be read that the command needs."""
-    return NotRead("\n".join(notes(reader.unread)))
+    return NotRead("\n".join(notes(reader.unread, roles=roles)))
 
 
 async def _run(options: Namespace, read: Read) -> int:

@@ -15,8 +15,9 @@ from click import Option
 from api_types import names
 from api_types.kubernetes import pods, times
 from api_types.mid_pods import cpu_limits, quota
-from apiserver_client import objects, resources
+from apiserver_client import errors, objects, resources
 from fleet import pod_state, wire
+from fleet.findings import Unread
 from fleet.node_state import UNKNOWN, Amounts, NodeState
 from fleet.reading import Reader
 from koordctl.cli import command, flags
@@ -74,6 +75,7 @@ class _TenantPod(cpu_limits.WrittenPod, frozen=True):
 PARAMETERS: Final = (
     Option(
         ["-n", "--namespace"],
+        type=flags.namespace,
         shell_complete=flags.names_of_cluster("namespaces"),
         help="namespace of yours (default: that of the context)",
     ),
@@ -87,8 +89,10 @@ async def run(reader: Reader, options: Namespace) -> Answer:
     """Read, and return the answer."""
     namespace = options.namespace or reader.api.namespace
     nodes, of_namespace, listed = await reader.nodes(), None, None
-    with reader.attempt("namespaces"):
+    try:
         of_namespace = await objects.get(reader.api, resources.NAMESPACES, namespace, decode=pods.AnyObject)
+    except errors.Forbidden as error:
+        reader.unread.append(Unread("namespaces", str(error), is_right=True))
     with reader.attempt("pods"):
         read = await objects.list_all(reader.api, resources.PODS, namespace=namespace, decode=_TenantPod)
         listed = [pod for pod in read.items if not pods.is_terminal(pod)]
@@ -97,14 +101,15 @@ async def run(reader: Reader, options: Namespace) -> Answer:
         events = await objects.list_all(reader.api, resources.EVENTS, namespace=namespace, decode=wire.WireEvent)
         own += _ended(events.items, reader.now)
     if nodes is None and listed is None:
-        raise command.nothing_read(reader)
+        raise command.nothing_read(reader, _ROLES)
     free = [(_free(node), node.name) for node in nodes or () if node.has_node and not node.closed]
     total = pod_state.total(amount for amount, _ in free)
     largest, on = max(free, default=(UNKNOWN, None))
-    held = pod_state.total(pod_state.combine(pod, UNKNOWN).mid_held for pod in listed or ())
+    held = UNKNOWN if listed is None else pod_state.total(pod_state.combine(pod, UNKNOWN).mid_held for pod in listed)
     limit, problem = _quota(of_namespace)
     data = Tenant(namespace, amounts(total), amounts(largest), on, amounts(held), amounts(limit), own)
-    hole = f"{_text(total)}, at most {_text(largest)} on one node ({on})" if on else "no node was read"
+    none = "no node was read" if nodes is None else "no node takes new Mid pods"
+    hole = f"{_text(total)}, at most {_text(largest)} on one node ({on})" if on else none
     left = problem or f"its quota leaves {_text(limit.minus(held))} of {_text(limit)}"
     head = [f"free Mid: {hole}", f"{namespace} holds {_text(held)}; {left}"]
     cells: list[Cell[OwnPod]] = [

@@ -76,7 +76,7 @@ def test_free_is_what_no_pod_requests_and_a_closed_node_has_none(my):
     assert "free Mid: 2.223 cores and 2.0 GiB, at most 2.223 cores and 2.0 GiB on one node (worker-1)" in my()[1]
     status = json.loads(cluster.mid_status()["koordinator.sh/mid-resource-status"]) | {"closed": "MidFrozen"}
     closed = cluster.node(annotations={"koordinator.sh/mid-resource-status": json.dumps(status)})
-    assert "free Mid: no node was read" in my(nodes=cluster.listing(closed))[1]
+    assert "free Mid: no node takes new Mid pods" in my(nodes=cluster.listing(closed))[1]
 
 
 def test_what_may_not_be_read_is_one_line_and_the_rest_is_shown(my):
@@ -87,4 +87,9 @@ def test_what_may_not_be_read_is_one_line_and_the_rest_is_shown(my):
     (line,) = err.splitlines()
     assert line.startswith("not read: nodes, nodemetrics, events: ")
     assert line.endswith("; the ClusterRole koord-tenant and the role view of the namespace have them")
-    assert my(**missing, **{"/api/v1/namespaces/shop/pods": None})[0] == 3
+    missing["/api/v1/namespaces/shop/pods"] = None
+    code, _, err = my(**missing)
+    assert (code, "the ClusterRole koord-tenant" in err) == (3, True)
+    assert "shop holds - cores" in my(**{"/api/v1/namespaces/shop/pods": None})[1]
+    code, out, err = my(**{"/api/v1/namespaces/shop": ({"code": 404, "details": {"name": "shop"}}, 404)})
+    assert (code, out, "404" in err) == (1, "", True)
