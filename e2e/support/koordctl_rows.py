@@ -111,6 +111,7 @@ WRONG: Final = (
     "simulate --live --kubeconfig absent --config absent.yaml",
     "gain --since long",
     "estimate --cpu-price many",
+    "estimate --cpu-price nan",
     "console --port many",
     "backtest",
     "backtest --prometheus http://127.0.0.1:9 --cache good.json/folder",

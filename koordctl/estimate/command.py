@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import math
 import sys
@@ -78,6 +79,8 @@ class _NodeUsage(msgspec.Struct):
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
+    if not math.isfinite((options.cpu_price or 0) + (options.memory_price or 0)):  # FloatRange accepts NaN
+        raise WrongUsage("--cpu-price, --memory-price: want numbers that are at least 0")
     try:
         return command.show(options, _answer(_estimate(options), options))
     except RejectedQuery as error:
@@ -165,12 +168,15 @@ async def _nodes(reader: Reader, options: Namespace) -> _ReadNodes:
                 nodes[name] = Amounts(amounts[names.CPU], amounts[names.MEMORY])
                 pools[name] = estimates.pool_of(_pair(nodes[name]), pods.label_map(node.metadata), options.pool_label)
     if not nodes:
-        raise command.nothing_read(reader)
+        raise command.nothing_read(reader) if reader.unread else NoSeries(f"{reader.api.server} has no nodes")
     try:
         for item in (await objects.list_all(reader.api, _USAGE, decode=_NodeUsage)).items:
             with contextlib.suppress(quantities.InvalidQuantity, KeyError):
                 amounts = pods.units(item.usage)
                 used[item.metadata.name] = Amounts(amounts[names.CPU], amounts[names.MEMORY])
+        if without := sorted(nodes.keys() - used):
+            some = f"{len(without)} of {len(nodes)} nodes, such as {without[0]}"
+            missing.append(f"usage now of {some}: metrics-server has none")
     except errors.UnknownResource:
         missing.append("usage now: no nodes.metrics.k8s.io is served; want metrics-server")
     except errors.ApiServerError as error:
@@ -185,6 +191,8 @@ async def _nodes(reader: Reader, options: Namespace) -> _ReadNodes:
 async def _now(reader: Reader, options: Namespace, cluster_nodes: _ReadNodes | None) -> EstimateDocument:
     """Compare requests of Prod pods with the usage of nodes that are read here, if not before. Raises NotRead."""
     cluster, nodes, used = cluster_nodes or await _nodes(reader, options)
+    if used.keys() & nodes.keys():
+        cluster = dataclasses.replace(cluster, pools={name: cluster.pools[name] for name in nodes if name in used})
     running = await reader.pods(None)
     if running is None:
         raise command.nothing_read(reader)

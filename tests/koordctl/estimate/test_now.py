@@ -90,6 +90,13 @@ def test_without_metrics_server_requests_are_shown_and_nothing_is_on_offer(tmp_p
     assert "want metrics-server" in found["missing"][1]
 
 
+def test_a_node_without_usage_is_left_out_and_named(tmp_path, capsys):
+    usage = cluster.listing(measured("a", "3", "20Gi"), measured("b", "13200m", "30Gi"))
+    found = json.loads(estimate(tmp_path, capsys, routes(**{USAGE: usage}), "-o", "json")[1])
+    assert (found["total"]["nodes"], found["total"]["offered"]["cpu"]) == (2, 6.5)
+    assert "usage now of 1 of 3 nodes, such as c: metrics-server has none" in found["missing"]
+
+
 @pytest.mark.parametrize("missing", ["nodes", "pods"])
 def test_without_the_right_to_nodes_or_pods_the_error_names_it(missing, tmp_path, capsys):
     code, out, err = estimate(tmp_path, capsys, routes(**{missing: None}))
