@@ -197,7 +197,8 @@ def test_the_console_serves_its_pages_and_files(program: Program, lone: LoneMana
             url = serving.stdout.readline().strip()
             jar = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
             opener = urllib.request.build_opener(jar)
-            page = opener.open(url, timeout=60).read().decode()
+            opener.open(url, timeout=60).close()  # for the cookie; a browser is sent on by the page
+            page = opener.open(urllib.parse.urljoin(url, "/"), timeout=60).read().decode()
             scripts = re.findall(r'<script[^>]* src="([^"]+)"', page)
             assert any("htmx" in script for script in scripts), page
             for script in scripts:
