@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from e2e.support import slo_config
+from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import HELM_SECONDS, RELEASE, Suite
 from e2e.support.names import STATE_HOST_PATH, SUITE_NAMESPACE
 from tools.localcluster import layout, running
@@ -62,17 +64,24 @@ def _command(cluster: Cluster, folder: Path) -> str:
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_bundle_installs_and_its_examples_run_without_any_registry(cluster: Cluster, unpacked: Path) -> None:
+def test_the_bundle_installs_and_its_examples_run_without_any_registry(
+    cluster: Cluster, cluster_client: ClusterClient, unpacked: Path
+) -> None:
     cluster.run("helm", "test", RELEASE, "--namespace", SUITE_NAMESPACE, "--logs", timeout_seconds=HELM_SECONDS)
     pods = cluster.get("pods", "--namespace", SUITE_NAMESPACE)["items"]
     images = {container["image"] for pod in pods for container in pod["spec"]["containers"]}
-    for example in sorted((unpacked / "examples").glob("*-deployment.yaml")):
-        document = yaml.safe_load(example.read_text())
+    configuration = yaml.safe_load((unpacked / "examples" / "colocation-config.yaml").read_text())
+    colocation = json.loads(configuration["data"][slo_config.KEY])
+    # The page waits for warm Prod pods; what nothing requests is offered at once.
+    slo_config.write(cluster_client, {**colocation, "midUnallocatedPercent": 50})
+    for example in ("prod", "mid"):
+        document = yaml.safe_load((unpacked / "examples" / f"{example}-deployment.yaml").read_text())
         (container,) = document["spec"]["template"]["spec"]["containers"]
-        container["resources"] = {"limits": {"cpu": "50m", "memory": "64Mi"}}  # what the nodes of a test have
+        if example == "prod":
+            container["resources"] = {"limits": {"cpu": "50m", "memory": "64Mi"}}  # what the nodes of a test have
         name = document["metadata"]["name"]
         cluster.run("apply", "--filename=-", stdin=json.dumps(document))
-        cluster.run("rollout", "status", f"deployment/{name}", "--timeout=120s", timeout_seconds=150)
+        cluster.run("rollout", "status", f"deployment/{name}", "--timeout=180s", timeout_seconds=210)
         cluster.run("delete", "deployment", name)
         images.add(container["image"])
     assert images
