@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.support import slo_config
+from e2e.support import node_thresholds, slo_config
 from e2e.support.cluster_client import ClusterClient
 from e2e.support.installation import HELM_SECONDS, RELEASE, Suite
 from e2e.support.names import STATE_HOST_PATH, SUITE_NAMESPACE
@@ -33,10 +33,11 @@ def unpacked(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def installed(cluster: Cluster, unpacked: Path) -> Iterator[None]:
+def installed(cluster: Cluster, cluster_client: ClusterClient, unpacked: Path) -> Iterator[None]:
     """Load the images on every node, as its administrator would, and install the chart; at the end restore what was."""
     for name in cluster.real_nodes():
         running.provider().shell(name, _command(cluster, unpacked))
+        node_thresholds.set_threshold(cluster_client, name, node_thresholds.NEVER_HOT)
     suite = Suite(cluster, {})
     earlier = suite.revision()
     cluster.run(
@@ -46,6 +47,8 @@ def installed(cluster: Cluster, unpacked: Path) -> Iterator[None]:
         timeout_seconds=HELM_SECONDS + 30,
     )
     yield
+    for name in cluster.real_nodes():
+        node_thresholds.set_threshold(cluster_client, name, None)
     if earlier:
         suite.roll_back(earlier)
     else:
