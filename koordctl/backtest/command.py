@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from click import Argument, BadParameter, Choice, FloatRange, IntRange, Option
+from click import Argument, BadParameter, Choice, IntRange, Option
 
 from api_types.kubernetes import times
 from api_types.kubernetes.priority_and_qos import PriorityClass
@@ -104,7 +104,7 @@ PARAMETERS: Final = (
     Option(["--interval"], default="1h", **_DURATION, help="time between forecasts"),
     Option(
         ["--target"],
-        type=FloatRange(0, 100),
+        type=flags.FiniteRange(0, 100),
         default=1.0,
         metavar="PERCENT",
         help="violations that the recommendation allows",
@@ -128,7 +128,7 @@ PARAMETERS: Final = (
     Option(["--pods"], default=16, **_COUNT, help="pods on a machine of a trace"),
     Option(
         ["--life-days"],
-        type=FloatRange(0, 36_500, min_open=True),
+        type=flags.FiniteRange(0, 36_500, min_open=True),
         default=10.0,
         metavar="DAYS",
         help="mean lifetime of a pod of a trace",

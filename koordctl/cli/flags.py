@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from click import Argument, BadParameter, Choice, Context, Option, Parameter
+from click import Argument, BadParameter, Choice, Context, FloatRange, Option, Parameter
 
 from api_types import names
 from koordctl.cli.answer import FORMATS
@@ -18,6 +19,15 @@ FILE: Final[click.Path[str]] = click.Path(allow_dash=True)
 PATH: Final[click.Path[Path]] = click.Path(path_type=Path)
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LONGEST_SECONDS: Final = 86_400
+
+
+class FiniteRange(FloatRange):
+    """Numbers within bounds; NaN is within any bounds for click."""
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> float:
+        """Return the number. Raises BadParameter."""
+        number = float(super().convert(value, param, ctx))
+        return number if math.isfinite(number) else self.fail(f"seen {value!r}, want a number", param, ctx)
 
 
 def seconds(text: str) -> float:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-from click import FloatRange, Option
+from click import Option
 
 from api_types import names
 from api_types.colocation import controller_config
@@ -46,7 +46,7 @@ _USAGE: Final = resources.Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMe
 _PROMETHEUS: Final = ("app.kubernetes.io/name=prometheus", "app=prometheus")
 """Labels of its pods, by its operator and its charts."""
 _PORT: Final = 9090
-_PRICE: Final = FloatRange(min=0)
+_PRICE: Final = flags.FiniteRange(min=0)
 _SHARED: Final = (
     "prometheus", "token_file", "ca_file", "timeout", "start", "end", "selector", "nodes", "node_label", "metric",
     "priority_class", "workers",
@@ -79,8 +79,6 @@ class _NodeUsage(msgspec.Struct):
 
 def run(options: Namespace) -> int:
     """Run the command; return the exit code."""
-    if not math.isfinite((options.cpu_price or 0) + (options.memory_price or 0)):  # FloatRange accepts NaN
-        raise WrongUsage("--cpu-price, --memory-price: want numbers that are at least 0")
     try:
         return command.show(options, _answer(_estimate(options), options))
     except RejectedQuery as error:

@@ -120,6 +120,8 @@ def test_the_usage_under_kubectl_names_kubectl(monkeypatch, capsys):
         (("uninstall", "--yes", "--timeout"), ("0", "-5", "nan", "100000"), "want a number of seconds"),
         (("gain", "--timeout"), ("0", "nan", "soon", ""), "want a number of seconds"),
         (("console", "--no-browser", "--port"), ("99999", "-1", "65536", "x"), "want a port from 0 to 65535"),
+        (("estimate", "--cpu-price"), ("nan", "inf"), "want a number"),
+        (("backtest", "trace", "--target"), ("nan",), "want a number"),
         *(((name, "-n"), ("a" * 64, "", "a/b", "A"), "at most 63") for name in ("status", "uninstall", "check")),
     ],
 )
