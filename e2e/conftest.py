@@ -246,7 +246,7 @@ def suite(cluster: Cluster, cluster_client: ClusterClient, pytestconfig: pytest.
     if earlier:
         slo_config.write(cluster_client, slo_config.BASE)
     installed.install()
-    with _real_nodes_never_hot(cluster, cluster_client):
+    with node_thresholds.real_nodes_never_hot(cluster, cluster_client):
         yield installed
     if pytestconfig.getoption("--keep-cluster"):
         return
@@ -260,16 +260,6 @@ def suite(cluster: Cluster, cluster_client: ClusterClient, pytestconfig: pytest.
             "no node offers Mid", lambda: [cluster_client.mid(name) for name in names], lambda seen: not any(seen)
         )
         installed.uninstall()
-
-
-@contextlib.contextmanager
-def _real_nodes_never_hot(cluster: Cluster, cluster_client: ClusterClient) -> Iterator[None]:
-    """Allow pods on real nodes, also on a busy machine; the case of hot nodes sets its own thresholds."""
-    for name in cluster.real_nodes():
-        node_thresholds.set_threshold(cluster_client, name, node_thresholds.NEVER_HOT)
-    yield
-    for name in cluster.real_nodes():
-        node_thresholds.set_threshold(cluster_client, name, None)
 
 
 def _clear_stage(cluster_client: ClusterClient) -> None:

@@ -37,18 +37,17 @@ def installed(cluster: Cluster, cluster_client: ClusterClient, unpacked: Path) -
     """Load the images on every node, as its administrator would, and install the chart; at the end restore what was."""
     for name in cluster.real_nodes():
         running.provider().shell(name, _command(cluster, unpacked))
-        node_thresholds.set_threshold(cluster_client, name, node_thresholds.NEVER_HOT)
     suite = Suite(cluster, {})
     earlier = suite.revision()
-    cluster.run(
-        *("helm", "upgrade", "--install", RELEASE, str(unpacked / f"koord-suite-{VERSION}.tgz"), "--create-namespace"),
-        *("--namespace", SUITE_NAMESPACE, f"--values={unpacked / 'values.yaml'}", "--reset-values"),
-        *(f"--set=koordlet.stateHostPath={STATE_HOST_PATH}", "--wait", f"--timeout={HELM_SECONDS}s"),
-        timeout_seconds=HELM_SECONDS + 30,
-    )
-    yield
-    for name in cluster.real_nodes():
-        node_thresholds.set_threshold(cluster_client, name, None)
+    with node_thresholds.real_nodes_never_hot(cluster, cluster_client):
+        cluster.run(
+            *("helm", "upgrade", "--install", RELEASE, str(unpacked / f"koord-suite-{VERSION}.tgz")),
+            *("--create-namespace", "--namespace", SUITE_NAMESPACE, f"--values={unpacked / 'values.yaml'}"),
+            *("--reset-values", f"--set=koordlet.stateHostPath={STATE_HOST_PATH}"),
+            *("--wait", f"--timeout={HELM_SECONDS}s"),
+            timeout_seconds=HELM_SECONDS + 30,
+        )
+        yield
     if earlier:
         suite.roll_back(earlier)
     else:

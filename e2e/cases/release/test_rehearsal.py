@@ -174,10 +174,12 @@ def rehearsal(
     """Start the registry, have every node trust it, and load the image of the Mid pods, which is in no release."""
     provider = running.provider()
     images = loading.load(recipes.WORKLOAD)
-    with registry.running(tmp_path_factory.mktemp("registry"), provider.host_address()) as source:
+    with (
+        registry.running(tmp_path_factory.mktemp("registry"), provider.host_address()) as source,
+        node_thresholds.real_nodes_never_hot(cluster, cluster_client),
+    ):
         for name in cluster.real_nodes():
             provider.shell(name, _trust(source))
-            node_thresholds.set_threshold(cluster_client, name, node_thresholds.NEVER_HOT)
         suite = Suite(cluster, images)
         made = Rehearsal(suite, cluster_client, source, tmp_path_factory.mktemp("release"))
         assert made.suite.revision() is None, "a suite is installed; uninstall it first"
@@ -187,7 +189,6 @@ def rehearsal(
         for namespace in (KEEPS, LEAVES, SUITE_NAMESPACE):
             cluster_client.delete("Namespace", namespace)
         for name in cluster.real_nodes():
-            node_thresholds.set_threshold(cluster_client, name, None)
             provider.shell(name, f"rm -r {nodes.REGISTRIES}")
 
 
